@@ -1,0 +1,1 @@
+"""Nouns and rules; no input or output."""

@@ -1,0 +1,68 @@
+"""Who calls, and what they may (contract/http-api.md, Who may what)."""
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+SCOPES: Final = ("read", "exec", "confirm", "admin")
+TOKEN_PREFIX: Final = "bitong_"  # noqa: S105 - a prefix, so that scanners recognise a leaked token
+TOKEN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token as kept: its hash, never itself. `tools` None means every tool, else patterns such as `git-*`."""
+
+    id: str
+    name: str
+    hash: bytes
+    scopes: tuple[str, ...]
+    tools: tuple[str, ...] | None
+    created_at: str
+    created_by: str
+    expires_at: str | None = None
+    revoked_at: str | None = None
+
+    def live(self, now: str) -> bool:
+        """Whether it authenticates at `now` (RFC 3339 UTC)."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks: `token:<id>` or the operator's own commands. A tool outside `tools` does not exist for them."""
+
+    name: str
+    scopes: frozenset[str]
+    tools: tuple[str, ...] | None = None
+
+    def may(self, scope: str) -> bool:
+        """Whether the actor holds this scope."""
+        return scope in self.scopes
+
+    def sees(self, tool: str) -> bool:
+        """Whether the tool exists for this actor."""
+        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+
+OPERATOR: Final = Actor("operator", frozenset({"read", "admin"}))  # commands beside the running service
+
+
+def actor_of(token: Token) -> Actor:
+    """The actor a live token stands for."""
+    return Actor(f"token:{token.id}", frozenset(token.scopes), token.tools)
+
+
+def new_token() -> str:
+    """A fresh bearer token: 256 random bits, shown once."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def token_hash(token: str) -> bytes:
+    """SHA-256; the token itself has full entropy, so no slow hash is needed."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+

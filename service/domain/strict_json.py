@@ -1,0 +1,57 @@
+"""JSON from outside, read strictly (cases.md W19, M4): no NaN, no key twice, no number or nesting without measure."""
+
+import json
+from typing import Any, Final
+
+MAX_DIGITS: Final = 400
+
+
+class NotJson(ValueError):
+    """The bytes are no JSON as RFC 8259 means it, or more deeply nested than anybody needs. Says why, quoting nothing."""
+
+
+def loads(content: bytes) -> Any:
+    """Parse UTF-8 JSON. Raises NotJson; never anything else."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise NotJson("not UTF-8") from None
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_number
+        )
+    except NotJson:
+        raise
+    except ValueError as error:
+        raise NotJson(_where(error)) from None
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise NotJson("a key twice in one object")
+    return result
+
+
+def _no_constant(name: str) -> Any:
+    raise NotJson(f"{name} is no JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise NotJson("a number of too many digits")
+    return int(digits)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise NotJson("a number too large")
+    return value
+
+
+def _where(error: ValueError) -> str:
+    position = getattr(error, "pos", None)
+    return "not JSON" if position is None else f"not JSON at character {position}"

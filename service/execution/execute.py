@@ -1,0 +1,392 @@
+"""From a call to a receipt: resolve, check, record as started, run, record how it ended (design.md, Two halves)."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from service.domain.actors import Actor
+from service.domain.audit import AuditEntry
+from service.domain.calls import ExecRequest
+from service.domain.executors import Call, Cancel, Executor, Outcome, ToolFile
+from service.domain.index import Index
+from service.domain.parameters import fit
+from service.domain.runs import NOTHING, Commitment, Run, commit_parameters
+from service.domain.times import uuid7
+from service.domain.tools import ToolVersion
+from service.errors import BitongError, CannotRecord, Conflict, Forbidden, Invalid, Message, Unavailable
+from service.execution.limits import Refusals, Slots
+from service.execution.resolve import check_demand, resolve
+from service.store import history, runs, tools
+from service.store.database import Database, Transaction
+
+logger = structlog.get_logger(__name__)
+
+RETRY_RECORD_S: Final = 0.5
+_NOT_BUILT: Final = Message("这一功能尚未提供。", "This part is not available yet.")
+
+
+class Refused(Exception):  # noqa: N818 - an answer, not a fault
+    """A call on a known tool that never started: why, and the run that says so."""
+
+    def __init__(self, cause: BitongError, version: ToolVersion, run: Run | None) -> None:
+        super().__init__(cause.message.en)
+        self.cause = cause
+        self.version = version
+        self.run = run
+
+
+class Execution:
+    """Runs tools. One thread a call; everything it needs is handed in.
+
+    `index`: the registry now. `executors`: by name. `key`: hides secrets in commitments. `still_valid`: whether an
+    actor's right to run has not ended meanwhile.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        index: Callable[[], Index],
+        executors: Mapping[str, Executor],
+        key: bytes,
+        slots: Slots,
+        still_valid: Callable[[Actor], bool],
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._executors = executors
+        self._key = key
+        self._slots = slots
+        self._refusals = Refusals()
+        self._still_valid = still_valid
+        self._open: dict[str, Cancel] = {}
+        self._lock = threading.Lock()
+        self._unrecorded = 0
+        self._stopping = False
+
+    def execute(self, request: ExecRequest, actor: Actor) -> Run:
+        """Run a tool and answer how it ended, once that is durable.
+
+        Raises Refused (409, 422 on a known tool; a run says so), NotFound, Busy, Unavailable or CannotRecord.
+        """
+        try:
+            version = resolve(self._index(), request, actor)
+        except Conflict as error:
+            raise self._refuse(request, actor, error.facts["version"], error) from None
+        self._refusals.check(actor.name)
+        executor = self._executor(version)
+        try:
+            parameters = self._check(request, version, executor)
+            files = self._files(version) if executor.uses_files else []
+        except (Invalid, Conflict) as error:
+            raise self._refuse(request, actor, version, error) from None
+        if self._stopping:
+            raise Unavailable(Message("服务正在停止。", "The service is stopping."))
+        with self._slots.hold(actor.name):
+            return self._run(request, actor, version, executor, parameters, files)
+
+    def cancel_all(self, reason: str) -> None:
+        """Ask every open run to end, and start no more."""
+        self._stopping = True
+        with self._lock:
+            open_runs = list(self._open.values())
+        for cancel in open_runs:
+            cancel.ask(reason)
+
+    def refuse_new(self) -> None:
+        """Start no more runs; those that run go on."""
+        self._stopping = True
+
+    def running(self) -> int:
+        """How many runs are open in this process."""
+        with self._lock:
+            return len(self._open)
+
+    # Before it starts.
+
+    def _executor(self, version: ToolVersion) -> Executor:
+        definition = version.definition
+        if definition.constraints.require_confirm:
+            raise Unavailable(_NOT_BUILT, facts={"version": version})
+        executor = self._executors.get(definition.executor)
+        why = _NOT_BUILT if executor is None else executor.unavailable(definition)
+        if executor is None or why is not None:
+            raise Unavailable(why or _NOT_BUILT, facts={"version": version})
+        return executor
+
+    def _check(self, request: ExecRequest, version: ToolVersion, executor: Executor) -> dict[str, Any]:
+        check_demand(version, request)
+        parameters, problems = fit(version.definition.params_schema, request.params)
+        problems = problems or executor.check(version.definition, parameters)
+        if problems:
+            raise Invalid(
+                Message("参数不符合定义，见 problems。", "The parameters do not fit the definition; see problems."),
+                facts={"problems": [problem.as_json() for problem in problems]},
+            )
+        return parameters
+
+    def _files(self, version: ToolVersion) -> list[ToolFile]:
+        """The folder as the commit holds it. Raises Conflict where the store has other bytes: they do not run (X40)."""
+        try:
+            with self._database.read() as connection:
+                return history.files(connection, version.tool.encode(), version.tree)
+        except history.FilesChanged as error:
+            logger.error("a stored file was changed", tool=version.tool, commit=version.commit, file=str(error))
+            raise Conflict(
+                Message(
+                    "保存的工具文件与提交不一致，拒绝执行。请用 bitong audit verify 检查。",
+                    "A stored file of the tool is not what the commit holds; it does not run. Check with bitong audit verify.",
+                ),
+                code="store-changed",
+            ) from None
+
+    def _refuse(self, request: ExecRequest, actor: Actor, version: ToolVersion, cause: BitongError) -> Refused:
+        self._refusals.check(actor.name)
+        self._refusals.note(actor.name)
+        commitment = self._commitment(version, request.params)
+        problems = _within_bytes(cause.facts.get("problems", []))
+        begun, _ = self._database.write(
+            lambda transaction: runs.refuse(
+                transaction,
+                run_id=uuid7(),
+                version=version,
+                actor=actor.name,
+                digest=commitment.digest,
+                code=cause.code,
+                problems=problems,
+                match_id=request.match_id,
+            )
+        )
+        run = Run(
+            seq=begun.seq,
+            id=begun.id,
+            state="refused",
+            reason=cause.code,
+            version=version,
+            actor=actor.name,
+            node=None,
+            created_at=begun.created_at,
+            started_at=None,
+            ended_at=begun.created_at,
+            outcome=None,
+            params_digest=commitment.digest.hex(),
+            problems=tuple(problems),
+            match_id=request.match_id,
+            end_index=begun.entry.index,
+            end_leaf=begun.entry.leaf.hex(),
+        )
+        return Refused(cause, version, run)
+
+    def _commitment(self, version: ToolVersion, parameters: Mapping[str, Any]) -> Commitment:
+        return commit_parameters(version.definition, parameters, key=self._key, salt=secrets.token_bytes(16))
+
+    # The run itself.
+
+    def _run(
+        self,
+        request: ExecRequest,
+        actor: Actor,
+        version: ToolVersion,
+        executor: Executor,
+        parameters: Mapping[str, Any],
+        files: Sequence[ToolFile],
+    ) -> Run:
+        commitment = self._commitment(version, parameters)
+        node = executor.target(version.definition)
+        run_id = uuid7()
+        cancel = Cancel()
+        with self._lock:
+            if self._unrecorded:
+                raise CannotRecord(_UNRECORDED)
+            self._open[run_id] = cancel
+        try:
+            begun = self._start(request, actor, version, run_id, commitment, node)
+            outcome = self._attempt(executor, self._call(request, actor, version, parameters, files, run_id, cancel))
+            entry = self._record(begun, actor, outcome)
+        finally:
+            with self._lock:
+                self._open.pop(run_id, None)
+        return _ended(begun, version, actor, node, commitment, outcome, entry, request.match_id)
+
+    def _start(
+        self,
+        request: ExecRequest,
+        actor: Actor,
+        version: ToolVersion,
+        run_id: str,
+        commitment: Commitment,
+        node: str | None,
+    ) -> runs.Begun:
+        def work(transaction: Transaction) -> runs.Begun:
+            self._look_again(transaction, version, actor)
+            return runs.start(
+                transaction,
+                run_id=run_id,
+                version=version,
+                actor=actor.name,
+                node=node,
+                commitment=commitment,
+                match_id=request.match_id,
+            )
+
+        try:
+            return self._database.write(work)
+        except Conflict as error:
+            raise self._refuse(request, actor, version, error) from None
+
+    def _look_again(self, transaction: Transaction, version: ToolVersion, actor: Actor) -> None:
+        """In the transaction that writes `started`: the version is still the active one, the actor still may."""
+        if tools.active_version_id(transaction.connection, version.tool) != version.id:
+            raise Conflict(
+                Message("等待期间定义已经改变。", "The definition changed while the call waited."),
+                code="definition-changed",
+            )
+        if not self._still_valid(actor):
+            raise Forbidden(Message("令牌已失效。", "The token has ended."))
+
+    def _call(
+        self,
+        request: ExecRequest,
+        actor: Actor,
+        version: ToolVersion,
+        parameters: Mapping[str, Any],
+        files: Sequence[ToolFile],
+        run_id: str,
+        cancel: Cancel,
+    ) -> Call:
+        limits = version.definition.constraints
+
+        return Call(
+            run_id=run_id,
+            definition=version.definition,
+            parameters=parameters,
+            timeout_ms=request.timeout_ms or limits.timeout_ms,
+            max_output_bytes=limits.max_output_bytes,
+            actor=actor.name,
+            cancel=cancel,
+            files=files,
+        )
+
+    def _attempt(self, executor: Executor, call: Call) -> Outcome:
+        """The one attempt. What goes wrong inside an executor is an outcome too: the run was recorded as started."""
+        began = time.monotonic()
+        try:
+            return executor.run(call)
+        except Exception as error:  # noqa: BLE001 - a started run always gets its end
+            logger.exception("executor failed", run=call.run_id, error=type(error).__name__)
+            return Outcome(
+                state="failed",
+                stdout=NOTHING,
+                stderr=NOTHING,
+                duration_ms=int((time.monotonic() - began) * 1000),
+                reason="did-not-start",
+                why=Message(
+                    f"执行器内部出错：{type(error).__name__}", f"The executor failed inside: {type(error).__name__}"
+                ),
+            )
+
+    def _record(self, begun: runs.Begun, actor: Actor, outcome: Outcome) -> AuditEntry:
+        """Write the receipt; where storage fails, keep it, start nothing new, and try until it is written."""
+
+        def work(transaction: Transaction) -> AuditEntry:
+            return runs.finish(transaction, begun.seq, begun.id, actor.name, outcome)
+
+        try:
+            return self._database.write(work, urgent=True)
+        except CannotRecord:
+            with self._lock:
+                self._unrecorded += 1
+            threading.Thread(target=self._retry, args=(work,), name="receipt", daemon=True).start()
+            raise CannotRecord(_RAN_UNRECORDED, facts={"run": begun.id, "outcome": outcome}) from None
+
+    def _retry(self, work: Callable[[Transaction], AuditEntry]) -> None:
+        while True:
+            time.sleep(RETRY_RECORD_S)
+            try:
+                self._database.write(work, urgent=True)
+            except CannotRecord:
+                continue
+            with self._lock:
+                self._unrecorded -= 1
+            return
+
+
+def recover(database: Database) -> int:
+    """Close what a crash left open: its runs become `interrupted`, by `crash`. Answers how many."""
+
+    def work(transaction: Transaction) -> int:
+        left = runs.unfinished(transaction.connection)
+        for seq, run_id, actor in left:
+            runs.finish(transaction, seq, run_id, actor, CRASHED)
+        return len(left)
+
+    return database.write(work)
+
+
+CRASHED: Final = Outcome(
+    state="interrupted",
+    stdout=NOTHING,
+    stderr=NOTHING,
+    duration_ms=0,
+    reason="crash",
+    why=Message("运行期间服务中断，结果未知。", "The service ended while it ran; what came of it is not known."),
+)
+
+_UNRECORDED: Final = Message(
+    "先前一次运行的回执尚未写入，在此之前不开始新的运行。请检查磁盘。",
+    "The receipt of an earlier run is not written yet; nothing new starts before it is. Check the disk.",
+)
+_RAN_UNRECORDED: Final = Message(
+    "工具已经运行，但回执还未能写入；会继续尝试写入。",
+    "The tool ran, but its receipt could not be written yet; writing it is tried again.",
+)
+_PROBLEMS_BYTES: Final = 4096
+
+
+def _within_bytes(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many problems as 4 KiB hold (contract/http-api.md, refused runs)."""
+    kept, size = [], 2
+    for problem in problems:
+        size += len(str(problem).encode("utf-8", "replace")) + 1
+        if size > _PROBLEMS_BYTES:
+            break
+        kept.append({name: _clean(value) for name, value in problem.items()})
+    return kept
+
+
+def _clean(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _ended(
+    begun: runs.Begun,
+    version: ToolVersion,
+    actor: Actor,
+    node: str | None,
+    commitment: Commitment,
+    outcome: Outcome,
+    entry: AuditEntry,
+    match_id: str | None,
+) -> Run:
+    return Run(
+        seq=begun.seq,
+        id=begun.id,
+        state=outcome.state,
+        reason=outcome.reason,
+        version=version,
+        actor=actor.name,
+        node=node,
+        created_at=begun.created_at,
+        started_at=begun.created_at,
+        ended_at=entry.at,
+        outcome=outcome,
+        params_digest=commitment.digest.hex(),
+        match_id=match_id,
+        start_index=begun.entry.index,
+        end_index=entry.index,
+        end_leaf=entry.leaf.hex(),
+    )

@@ -1,0 +1,99 @@
+"""What a definition's command becomes, and what of its parameters no command can take (M2, M13, M14).
+
+Shared by the executors that start programs: shell here, gatekeeper on another server.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from service.domain.definitions import Definition
+from service.domain.executors import ParameterProblem
+from service.domain.placeholders import render
+
+SHELL: Final = "/bin/sh"
+# Shell globs, on the whole name: what the loader, a shell or an interpreter obeys before the tool's own code runs,
+# and what makes git start other programs.
+LOADING: Final = (
+    *(
+        "PATH",
+        "IFS",
+        "ENV",
+        "BASH_ENV",
+        "BASH_FUNC_*",
+        "BASHOPTS",
+        "SHELLOPTS",
+        "PS4",
+        "PROMPT_COMMAND",
+        "ZDOTDIR",
+        "CDPATH",
+    ),
+    *("LD_*", "DYLD_*", "*_PRELOAD", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "MALLOC_*", "OPENSSL_*"),
+    *("PYTHON*", "PERL5*", "PERLLIB", "RUBY*", "GEM_*", "NODE_OPTIONS", "NODE_PATH", "LUA_*", "AWKPATH", "AWKLIBPATH"),
+    *("PHPRC", "PHP_INI_SCAN_DIR", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    *("GIT_SSH*", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PAGER", "GIT_*EDITOR"),
+    *("GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR"),
+)
+
+
+def command_argv(definition: Definition, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """The argument vector: `command` filled in, or `/bin/sh -c cmd`, for parameters that passed `command_problems`."""
+    if definition.command is None:
+        return (SHELL, "-c", parameters["cmd"])
+    argv, _ = render(definition.command, definition.params_schema, parameters)
+    return tuple(argv)
+
+
+def command_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
+    """Every reason why these parameters cannot become this command: placeholders, NUL, `env`."""
+    problems = _render_problems(definition, parameters)
+    known = {problem.param for problem in problems}
+    problems += [
+        ParameterProblem(name, "nul", "不能含有 NUL 字符", "cannot hold a NUL character")
+        for name, value in parameters.items()
+        if name not in known and isinstance(value, str) and "\0" in value and _is_bound(definition, name)
+    ]
+    if isinstance(env := parameters.get("env"), Mapping):
+        problems += _env_problems(env, named=not definition.params_schema["env"].secret)
+    return problems
+
+
+def _render_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
+    if definition.command is None:
+        return []
+    return list(render(definition.command, definition.params_schema, parameters)[1])
+
+
+def _is_bound(definition: Definition, name: str) -> bool:
+    """Whether a text becomes an argument or a path; standard input takes any byte."""
+    if name == "cwd":
+        return True
+    if definition.command is None:
+        return name == "cmd"
+    return any("{" + name + "}" in item for item in definition.command)
+
+
+def _env_problems(env: Mapping[str, Any], *, named: bool) -> list[ParameterProblem]:
+    """`named`: whether a variable's name may be quoted; not when the whole parameter is secret."""
+    problems = []
+    for name, value in env.items():
+        reason = _env_reason(name, value)
+        if reason is not None:
+            quoted = f"{name!r}: " if named else ""
+            problems.append(ParameterProblem("env", "bad-env", quoted + reason[0], quoted + reason[1]))
+    return problems
+
+
+def _env_reason(name: str, value: Any) -> tuple[str, str] | None:
+    if not name or "=" in name or "\0" in name:
+        return "变量名不能为空，也不能含有 = 或 NUL", "a variable's name cannot be empty or hold = or NUL"
+    if not isinstance(value, str):
+        return "变量的值必须是字符串", "a variable's value must be a string"
+    if "\0" in value:
+        return "变量的值不能含有 NUL", "a variable's value cannot hold NUL"
+    if any(fnmatchcase(name, pattern) for pattern in LOADING):
+        return (
+            "不能设置会改变程序加载或启动方式的变量",
+            "a variable that changes how programs are loaded or started cannot be set",
+        )
+    return None

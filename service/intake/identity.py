@@ -1,0 +1,67 @@
+"""Which repository is the tracked one: the forge's number, set, or asked of its API by the repository's address."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+
+logger = structlog.get_logger(__name__)
+
+UNRESOLVED = -1  # an API is set and has not answered yet: no delivery counts as ours until it does
+_TIMEOUT_S = 10.0
+
+
+class RepositoryIdentity:
+    """Answers the number; None where neither it nor an API is set, so that every signed delivery counts."""
+
+    def __init__(
+        self,
+        *,
+        fixed: int | None,
+        repository_url: str | None,
+        api_url: str | None,
+        token: str | None,
+        transport: Callable[[], httpx.BaseTransport] = httpx.HTTPTransport,
+    ) -> None:
+        self._id = fixed
+        self._api_url = api_url
+        self._full_name = _full_name(repository_url)
+        self._token = token
+        self._transport = transport
+
+    def __call__(self) -> int | None:
+        """The number as known now."""
+        if self._id is None and self._asks():
+            return UNRESOLVED
+        return self._id
+
+    def resolve(self) -> None:
+        """Ask the API, once it is needed; a failure is logged and asked again with the next look."""
+        if self._id is not None or not self._asks():
+            return
+        headers = {"Authorization": f"token {self._token}"} if self._token else {}
+        try:
+            with httpx.Client(transport=self._transport(), timeout=_TIMEOUT_S, trust_env=False) as client:
+                answer = client.get(f"{self._api_url}/repos/{self._full_name}", headers=headers)
+            number = answer.json()["id"] if answer.status_code == httpx.codes.OK else None
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            logger.warning("the forge did not say the repository's number", error=type(error).__name__)
+            return
+        if isinstance(number, int) and number > 0:
+            self._id = number
+        else:
+            logger.warning("the forge does not know the repository", status=answer.status_code)
+
+    def _asks(self) -> bool:
+        return self._api_url is not None and self._full_name is not None
+
+
+def _full_name(url: str | None) -> str | None:
+    """`owner/name` from the tail of the repository's address."""
+    if url is None or "://" not in url:
+        return None
+    parts = [part for part in urlsplit(url).path.split("/") if part]
+    if len(parts) < 2:  # noqa: PLR2004 - owner and name
+        return None
+    return f"{parts[-2]}/{parts[-1].removesuffix('.git')}"

@@ -1,0 +1,227 @@
+"""One look at the repository: from what the mirror sees to a registry that agrees with the tip."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from service.domain.deliveries import Delivery
+from service.domain.history import Progress, Seen, SeenBlob, SeenCommit, SeenFolder, Tip
+from service.domain.index import Index
+from service.errors import RepositoryUnreachable
+from service.intake.publish import Published, late_pushers, publish
+from service.store import deliveries, history, tools
+from service.store.database import Database, Transaction
+
+logger = structlog.get_logger(__name__)
+
+STAGE_ITEMS: Final = 500  # facts from git in one staging transaction, so that hooks and runs are never kept waiting
+STAGE_BYTES: Final = 4 * 1024 * 1024
+
+
+class Source(Protocol):
+    """Where history comes from; `intake/mirror.Mirror` is the one."""
+
+    def look(
+        self, *, tips: Sequence[str], known: Callable[[], Sequence[str]], keep: Sequence[str] = (), full: bool = False
+    ) -> Any:
+        """An iterator of Seen values, as intake/mirror.py says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found. `outcome`: applied, unchanged or failed; `trouble`: a code that stands until a look mends it."""
+
+    outcome: str
+    registered: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    tip: str | None = None
+    moved: bool = False
+    trouble: str | None = None
+    reason: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Shape: `{outcome, tip, registered, removed, rejected, reason}`."""
+        return {
+            "outcome": self.outcome,
+            "tip": self.tip,
+            "registered": list(self.registered),
+            "removed": list(self.removed),
+            "rejected": list(self.rejected),
+            "reason": self.reason,
+        }
+
+
+class Ingest:
+    """Looks, one at a time; `index` is the registry as of the last look, for everyone to read."""
+
+    def __init__(
+        self,
+        database: Database,
+        source: Source,
+        *,
+        branch: str,
+        tools_path: str,
+        repository_id: Callable[[], int | None],
+        before: Callable[[], None] = lambda: None,
+        progress: Callable[[Progress], None] = lambda _: None,
+        changed: Callable[[Index, Sequence[str]], None] = lambda _index, _names: None,
+    ) -> None:
+        self._database = database
+        self._source = source
+        self._branch = branch
+        self._tools_path = tools_path
+        self._repository_id = repository_id
+        self._before = before
+        self._progress = progress
+        self._changed = changed
+        with database.read() as connection:
+            row = tools.registry_row(connection)
+            self.index = Index(tools.all_tools(connection), row["revision"] if row else 0)
+            self.trouble: str | None = row["trouble"] if row else None
+            self.trouble_since: str | None = row["trouble_since"] if row else None
+            self.looked_at: str | None = row["looked_at"] if row else None
+            self._tip: str | None = row["tip"].hex() if row and row["tip"] else None
+
+    def look(self, *, full: bool = False) -> Look:
+        """Look once. Never raises for what the repository does: that is a failed Look, and nothing changed."""
+        self._before()
+        with self._database.read() as connection:
+            covered = deliveries.newest(connection)
+        try:
+            look = self._look(covered, full=full)
+        except RepositoryUnreachable as error:
+            logger.warning("repository could not be read", code=error.code, error=error.message.en)
+            look = Look("failed", trouble=error.code, reason=error.message.en, tip=self._tip)
+            self._database.write(lambda transaction: self._close_look(transaction, look, covered))
+        return look
+
+    def _look(self, covered: int, *, full: bool) -> Look:
+        seen = _Stager(self._database)
+        tip: Tip | None = None
+        tips = [self._tip] if self._tip else []
+        keep = tips
+        for item in self._source.look(tips=tips, known=self._known, keep=keep, full=full):
+            if isinstance(item, Tip):
+                tip = item
+            elif isinstance(item, Progress):
+                self._progress(item)
+            else:
+                seen.add(item)
+        seen.flush()
+        if tip is not None and tip.default_branch not in (None, self._branch):
+            logger.info("another branch is the repository's default", default=tip.default_branch, tracked=self._branch)
+        return self._publish(tip, seen.commits, covered, full=full)
+
+    def _publish(self, tip: Tip | None, commits: Sequence[SeenCommit], covered: int, *, full: bool) -> Look:
+        if tip is None or tip.commit is None:
+            trouble = "history-vanished" if self._tip else None
+            look = Look("unchanged", tip=self._tip, trouble=trouble, reason=trouble)
+            self._database.write(lambda transaction: self._close_look(transaction, look, covered))
+            return look
+        new_tip = tip.commit
+        moved = new_tip != self._tip
+
+        def work(transaction: Transaction) -> tuple[Look, Published | None]:
+            published = self._move(transaction, new_tip, commits, full=full) if moved or commits else None
+            if published is None:
+                late_pushers(transaction, self._pushes(transaction, waiting_only=True))
+            look = _look_of(published, new_tip, moved=moved)
+            self._close_look(transaction, look, covered)
+            return look, published
+
+        look, published = self._database.write(work)
+        self._tip = new_tip
+        if published is not None:
+            self._swap_index(published)
+        return look
+
+    def _move(self, transaction: Transaction, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> Published:
+        pushes = self._pushes(transaction, waiting_only=False)
+        published = publish(transaction, tip=tip, seen=commits, pushes=pushes, tools_path=self._tools_path, full=full)
+        late_pushers(transaction, self._pushes(transaction, waiting_only=True))
+        return published
+
+    def _pushes(self, transaction: Transaction, *, waiting_only: bool) -> list[Delivery]:
+        found = deliveries.pushes(
+            transaction.connection,
+            ref=f"refs/heads/{self._branch}",
+            repository_id=self._repository_id(),
+            waiting_only=waiting_only,
+        )
+        return [push for push in found if push.after]
+
+    def _close_look(self, transaction: Transaction, look: Look, covered: int) -> None:
+        """Settle the deliveries that this look covers, and note how the registry stands."""
+        result = {
+            "outcome": look.outcome,
+            "reason": look.reason,
+            "registered": look.registered,
+            "removed": look.removed,
+            "rejected": look.rejected,
+        }
+        waiting = deliveries.waiting(transaction.connection)
+        deliveries.settle(transaction.connection, {seq: result for seq, _ in waiting if seq <= covered})
+        since = None
+        if look.trouble is not None:
+            since = self.trouble_since if self.trouble == look.trouble else transaction.now
+        if look.trouble != self.trouble or look.outcome == "applied" or self.looked_at is None:
+            tools.put_registry(
+                transaction.connection,
+                looked_at=transaction.now,
+                outcome=look.outcome,
+                trouble=look.trouble,
+                trouble_since=since,
+            )
+        self.trouble, self.trouble_since, self.looked_at = look.trouble, since, transaction.now
+
+    def _swap_index(self, published: Published) -> None:
+        if not published.touched:
+            return
+        names = sorted(published.touched)
+        with self._database.read() as connection:
+            fresh = [tool for name in names if (tool := tools.tool(connection, name)) is not None]
+        self.index = self.index.changed(fresh, published.revision)
+        self._changed(self.index, names)
+
+    def _known(self) -> list[str]:
+        with self._database.read() as connection:
+            return history.known_commits(connection)
+
+
+class _Stager:
+    """Writes facts from git in small transactions as they come, and keeps the commits for publication."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._items: list[SeenCommit | SeenFolder | SeenBlob] = []
+        self._bytes = 0
+        self.commits: list[SeenCommit] = []
+
+    def add(self, item: Seen) -> None:
+        """Take one fact; write when enough came together."""
+        if isinstance(item, SeenBlob):
+            self._bytes += len(item.content)
+        elif isinstance(item, SeenCommit):
+            self.commits.append(item)
+        elif not isinstance(item, SeenFolder):
+            return
+        self._items.append(item)
+        if len(self._items) >= STAGE_ITEMS or self._bytes >= STAGE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        if self._items:
+            items, self._items, self._bytes = self._items, [], 0
+            self._database.write(lambda transaction: history.stage(transaction.connection, items))
+
+
+def _look_of(published: Published | None, tip: str, *, moved: bool) -> Look:
+    if published is None or not published.anything:
+        return Look("unchanged", tip=tip, moved=moved)
+    return Look(
+        "applied", tuple(published.registered), tuple(published.removed), tuple(published.rejected), tip=tip, moved=moved
+    )

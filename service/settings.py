@@ -1,0 +1,395 @@
+"""One frozen value, read once from mappings handed in: defaults, a TOML file, the environment (contract/cli.md, Settings).
+
+Units are in the names. Errors name the setting, never its value; a secret hides in `repr`.
+"""
+
+import difflib
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from service.errors import Message, UsageError
+
+PREFIX: Final = "BITONG_"
+NOT_SETTINGS: Final = ("BITONG_CONFIG", "BITONG_URL", "BITONG_TOKEN")
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class Secret:
+    """A value that never shows itself; `reveal` is where it is used."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "Secret(•••)"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name, default, unit, what it is for, and how text or TOML becomes its value."""
+
+    name: str
+    default: Any
+    what: str
+    read: Callable[[Any], Any]
+    secret: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("text")
+    return value
+
+
+def _secret(value: Any) -> Secret:
+    return Secret(_text(value))
+
+
+def _whole(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value, re.ASCII):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return value
+
+    return read
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return bool(value == "true")
+    raise ValueError("true or false")
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in names:
+            raise ValueError(" or ".join(names))
+        return str(value)
+
+    return read
+
+
+def _url(value: Any) -> str:
+    parts = urlsplit(_text(value))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("an http(s) URL without query or fragment")
+    return str(value).rstrip("/")
+
+
+def _repository(value: Any) -> str:
+    text = _text(value)
+    if "://" in text and not text.startswith(("http://", "https://")):
+        raise ValueError("an http(s) URL or a local path")
+    return text
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    parsed = _json(value)
+    if not isinstance(parsed, list) or not all(isinstance(item, str) for item in parsed):
+        raise ValueError("a list of texts")
+    return tuple(parsed)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    parsed = _json(value)
+    if not isinstance(parsed, dict):
+        raise ValueError("a table")
+    return parsed
+
+
+def _json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise ValueError("JSON") from None
+
+
+def _branch(value: Any) -> str:
+    text = _text(value)
+    if text.startswith(("-", "/")) or ".." in text or not text.isprintable() or " " in text:
+        raise ValueError("a branch name")
+    return text
+
+
+def _folder_path(value: Any) -> str:
+    text = _text(value).strip("/")
+    if any(part in ("", ".", "..") for part in text.split("/")):
+        raise ValueError("a folder inside the repository")
+    return text
+
+
+_MIB: Final = 1024 * 1024
+
+SETTINGS: Final = (
+    Setting("data_dir", Path("./data"), "everything Bitong keeps: database, mirror, keys, lock", lambda v: Path(_text(v))),
+    Setting("host", "127.0.0.1", "address to listen on", _text),
+    Setting("port", 8920, "port to listen on; 0 lets the system choose", _whole(0, 65_535)),
+    Setting("public_url", "http://127.0.0.1:8920", "how people and the forge reach it, sub-path included", _url),
+    Setting("allowed_hosts", (), "Host names answered, beside that of public_url and loopback", _texts),
+    Setting("trusted_proxies", LOOPBACK, "addresses whose X-Forwarded-For is believed", _texts),
+    Setting("database_url", None, "an SQLAlchemy URL; SQLite in data_dir unless set", _text),
+    Setting("repository_url", None, "native-repo: an http(s) URL or a local path", _repository),
+    Setting("repository_branch", "main", "the tracked branch", _branch),
+    Setting("repository_id", None, "the forge's number of the repository; asked of the API unless set", _whole(1, 2**53)),
+    Setting("tools_path", "tools", "the folder of tools in the repository", _folder_path),
+    Setting("repository_username", "bitong", "user name for git over HTTP", _text),
+    Setting("repository_token", None, "token for git over HTTP", _secret, secret=True),
+    Setting("fetch_timeout_s", 300, "seconds that one look at the repository may take in all", _whole(5, 86_400)),
+    Setting("webhook_secret", None, "the webhook's secret; without it hooks are refused", _secret, secret=True),
+    Setting("webhook_secret_previous", None, "the secret before, while it is being changed", _secret, secret=True),
+    Setting("max_hook_bytes", 16 * _MIB, "bytes of a webhook's body", _whole(1024, 1024 * _MIB)),
+    Setting("poll_interval_s", 60, "seconds between looks that heal lost hooks", _whole(1, 86_400)),
+    Setting("forgejo_url", None, "the forge's API from this host, ending in /api/v1", _url),
+    Setting("forgejo_public_url", None, "the base of links to the forge for people", _url),
+    Setting("forgejo_token", None, "the service's own token for the forge's API", _secret, secret=True),
+    Setting("gatekeepers", {}, "name → {url, token or token_file, answer, argv, cmd, insecure}", _table, secret=True),
+    Setting("gatekeeper_default", None, "the node of definitions that name none", _text),
+    Setting("shell_sandbox", "bubblewrap", "how shell tools are kept apart: bubblewrap, or none", _one_of("bubblewrap", "none")),
+    Setting("shell_network", False, "whether shell tools have a network", _flag),
+    Setting("shell_read_paths", (), "further paths that shell tools may read", _texts),
+    Setting("shell_tmp_bytes", 64 * _MIB, "bytes of a shell tool's /tmp and /dev/shm", _whole(1024, 2**40)),
+    Setting("max_runs", 16, "runs at once, in all", _whole(1, 1024)),
+    Setting("max_runs_per_token", 8, "runs at once for one token", _whole(1, 1024)),
+    Setting("max_params_bytes", 8 * _MIB, "bytes of an exec call's body", _whole(1024, 1024 * _MIB)),
+    Setting("shutdown_grace_s", 10, "seconds that runs may go on after SIGTERM", _whole(0, 3600)),
+    Setting("log_origin", None, "the log's name; bitong/<host> unless set", _text),
+    Setting("metrics_public", False, "whether /metrics is open to everybody", _flag),
+    Setting("language", "zh", "of messages when the reader's is unknown: zh or en", _one_of("zh", "en")),
+)
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One gatekeeper as settings name it. `answer` maps the node's field names; `argv`, `cmd`: which of both it gets."""
+
+    url: str
+    token: Secret | None
+    answer: Mapping[str, Any]
+    argv: bool
+    cmd: bool
+    insecure: bool
+
+
+class Settings:
+    """Every setting as an attribute. Immutable once made."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        for setting in SETTINGS:
+            object.__setattr__(self, setting.name, values.get(setting.name, setting.default))
+        object.__setattr__(self, "nodes", _nodes(values.get("gatekeepers", {})))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"settings do not change: {name}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        shown = {s.name: "•••" if s.secret else getattr(self, s.name) for s in SETTINGS}
+        return f"Settings({shown})"
+
+    @property
+    def database_path(self) -> Path:
+        """Where the SQLite database is."""
+        return Path(self.data_dir) / "bitong.db"
+
+    def webhook_secrets(self) -> dict[str, str]:
+        """Name → secret of those that may sign a webhook now."""
+        pairs = {"current": self.webhook_secret, "previous": self.webhook_secret_previous}
+        return {name: secret.reveal() for name, secret in pairs.items() if secret is not None}
+
+
+def load(environment: Mapping[str, str], config: Path | None = None) -> Settings:
+    """Read the settings. Raises UsageError for an unknown or unfit one, naming the setting and the nearest that exists."""
+    named = config or (Path(environment["BITONG_CONFIG"]) if environment.get("BITONG_CONFIG") else None)
+    given: dict[str, Any] = {}
+    if named is not None:
+        given |= _from_file(named)
+    given |= _from_environment(environment)
+    values = {}
+    for name, value in given.items():
+        values[name] = _read(_BY_NAME[name], value)
+    if "public_url" not in values and "port" in values:
+        values["public_url"] = f"http://127.0.0.1:{values['port']}"
+    return Settings(values)
+
+
+def refuse_unsafe(settings: Settings) -> None:
+    """Refuse what `serve` must not start with: bearer tokens over plain http off this host (cases.md R16)."""
+    for name, node in settings.nodes.items():
+        if node.token is not None and not node.insecure and not _is_safe(node.url):
+            raise _unsafe(f"gatekeepers.{name}")
+    if settings.repository_token is not None and not _is_safe(settings.repository_url or ""):
+        raise _unsafe("repository_url")
+    if settings.forgejo_token is not None and not _is_safe(settings.forgejo_url or ""):
+        raise _unsafe("forgejo_url")
+    if settings.database_url is not None:
+        raise UsageError(
+            Message(
+                "database_url：目前只支持 data_dir 中的 SQLite；请删去此设置。",
+                "database_url: only the SQLite in data_dir is supported so far; remove the setting.",
+            )
+        )
+    if settings.gatekeeper_default is not None and settings.gatekeeper_default not in settings.nodes:
+        raise _bad("gatekeeper_default", "one of the names in gatekeepers")
+
+
+def refuse_open_file(path: Path) -> None:
+    """Refuse a configuration that others can write, or that holds secrets and others can read (cases.md R17)."""
+    mode = path.stat().st_mode
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(
+            Message(
+                f"配置文件 {path.name} 可被他人写入；请执行 chmod go-w。",
+                f"The configuration {path.name} can be written by others; chmod go-w it.",
+            )
+        )
+    holds_secrets = any(_BY_NAME[name].secret for name in _from_file(path) if name in _BY_NAME)
+    if holds_secrets and mode & (stat.S_IRGRP | stat.S_IROTH):
+        raise UsageError(
+            Message(
+                f"配置文件 {path.name} 含有密钥且他人可读；请执行 chmod 600，或改用 <名称>_file。",
+                f"The configuration {path.name} holds secrets and others can read it; chmod 600 it, or use <name>_file.",
+            )
+        )
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            Message(
+                f"读不到配置文件 {path}：{os.strerror(error.errno or 0)}",
+                f"Cannot read the configuration {path}: {os.strerror(error.errno or 0)}",
+            )
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"line \d+", str(error))
+        where = line.group() if line else "somewhere"
+        raise UsageError(
+            Message(f"配置文件 {path} 不是有效的 TOML（{where}）。", f"The configuration {path} is no valid TOML ({where}).")
+        ) from None
+    return _named(content, lambda name: name)
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found = {
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name not in NOT_SETTINGS
+    }
+    return _named(found, lambda name: PREFIX + name.upper())
+
+
+def _named(content: Mapping[str, Any], shown: Callable[[str], str]) -> dict[str, Any]:
+    """Only known names; `<secret>_file` is replaced by what the file holds."""
+    result: dict[str, Any] = {}
+    for name, value in content.items():
+        plain = name.removesuffix("_file")
+        if name in _BY_NAME:
+            result[name] = value
+        elif plain != name and plain in _BY_NAME and _BY_NAME[plain].secret:
+            result[plain] = _content_of(shown(name), value)
+        else:
+            raise _unknown(name, shown)
+    return result
+
+
+def _content_of(shown: str, value: Any) -> str:
+    try:
+        return Path(str(value)).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(Message(f"{shown} 所指的文件读不到：{reason}", f"{shown}: cannot read the file it names: {reason}")) from None
+
+
+def _unknown(name: str, shown: Callable[[str], str]) -> UsageError:
+    near = difflib.get_close_matches(name, [*_BY_NAME], n=1, cutoff=0.5)
+    zh = f"；是否想写 {shown(near[0])}？" if near else "。"
+    en = f"; did you mean {shown(near[0])}?" if near else "."
+    return UsageError(Message(f"没有这个设置：{shown(name)}{zh}", f"There is no setting {shown(name)}{en}"))
+
+
+def _read(setting: Setting, value: Any) -> Any:
+    try:
+        return setting.read(value)
+    except (ValueError, TypeError) as error:
+        raise _bad(setting.name, str(error)) from None
+
+
+def _bad(name: str, wants: str) -> UsageError:
+    return UsageError(Message(f"设置 {name} 的值不合适，应为：{wants}", f"The setting {name} has an unfit value; it takes {wants}."))
+
+
+def _unsafe(name: str) -> UsageError:
+    return UsageError(
+        Message(
+            f"设置 {name}：令牌只能经 https 或本机回环地址发送。请改用 https，或写明 insecure = true。",
+            f"The setting {name}: a bearer token goes over https or loopback only. Use https, or say insecure = true there.",
+        )
+    )
+
+
+def _is_safe(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme != "http" or (parts.hostname or "") in LOOPBACK or (parts.hostname or "").startswith("127.")
+
+
+def _nodes(table: Mapping[str, Any]) -> Mapping[str, Node]:
+    return {name: _node(f"gatekeepers.{name}", value) for name, value in table.items()}
+
+
+_NODE_KEYS: Final = ("url", "token", "token_file", "answer", "argv", "cmd", "insecure")
+
+
+def _node(name: str, value: Any) -> Node:
+    if not isinstance(value, dict):
+        raise _bad(name, "a table with url and token")
+    for key in value:
+        if key not in _NODE_KEYS:
+            raise _unknown_key(name, key)
+    flags = {key: value.get(key, default) for key, default in (("argv", True), ("cmd", True), ("insecure", False))}
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise _bad(name, "true or false for argv, cmd and insecure")
+    answer = value.get("answer", {})
+    if not isinstance(answer, dict):
+        raise _bad(f"{name}.answer", "a table of field names")
+    token = value.get("token")
+    if "token_file" in value:
+        token = _content_of(f"{name}.token_file", value["token_file"])
+    try:
+        url = _url(value.get("url"))
+    except ValueError as error:
+        raise _bad(f"{name}.url", str(error)) from None
+    return Node(url, Secret(_text(token)) if token else None, answer, flags["argv"], flags["cmd"], flags["insecure"])
+
+
+def _unknown_key(name: str, key: str) -> UsageError:
+    near = difflib.get_close_matches(key, _NODE_KEYS, n=1, cutoff=0.5)
+    hint = f" {near[0]}" if near else ""
+    return UsageError(Message(f"{name} 中没有 {key} 这一项。{hint}", f"{name} has no key {key}.{hint and ' Did you mean' + hint + '?'}"))

@@ -1,0 +1,1 @@
+"""Rows in, nouns out; the only room with SQL."""

@@ -1,0 +1,324 @@
+"""One writer, many readers, on a SQLite whose commits are durable (design.md, Storage; facts/platform.md, SQLite).
+
+`write` runs a job on the writer's thread and returns once its commit is on disk. Jobs that wait together share a commit.
+A job that fails undoes only itself; a commit that fails fails every job in it, and nothing of it happened.
+"""
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import pysqlite3.dbapi2 as sqlite
+import structlog
+from sqlalchemy import Connection, Engine, create_engine, event, insert
+from sqlalchemy.pool import NullPool, QueuePool
+
+from service.domain.audit import AuditEntry, Fact, seal
+from service.domain.merkle import TiledLog
+from service.domain.times import now
+from service.errors import BitongError, CannotRecord, Message, Unavailable
+from service.store import log as log_store
+from service.store.tables import log_entries, log_tiles
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+GROUP_LIMIT: Final = 256  # jobs in one commit
+READERS: Final = 8
+RESERVE_BYTES: Final = 4 * 1024 * 1024  # given up when the disk is full, so that what runs can still be recorded
+_EXIT_STORAGE: Final = 74  # EX_IOERR
+
+_CANNOT_RECORD = Message(
+    "无法写入记录，因此没有执行。请检查数据目录所在磁盘的空间与状态。",
+    "The record could not be written, so nothing was done. Check the space and health of the disk that holds data_dir.",
+)
+
+
+class Transaction:
+    """What a job works with: the writer's connection, the one `now` of its commit, and the log."""
+
+    def __init__(self, connection: Connection, log: TiledLog, moment: str) -> None:
+        self.connection = connection
+        self.now = moment
+        self.log = log
+
+    def append(self, fact: Fact) -> AuditEntry:
+        """Append to the log in this transaction; the entry exists exactly if the transaction does."""
+        return self.append_all([fact])[0]
+
+    def append_all(self, facts: Sequence[Fact]) -> list[AuditEntry]:
+        """Append in order, as `append` does, with one statement for all of them."""
+        entries, rows, tiles = [], [], []
+        for fact in facts:
+            entry = seal(fact, self.log.size, self.now)
+            self.log, completed = self.log.append(entry.leaf)
+            entries.append(entry)
+            rows.append(log_store.row(fact, entry))
+            tiles += [{"level": tile.level, "idx": tile.index, "hash": tile.hash} for tile in completed]
+        if rows:
+            self.connection.execute(insert(log_entries), rows)
+        if tiles:
+            self.connection.execute(insert(log_tiles), tiles)
+        return entries
+
+
+class _Job:
+    """One unit of work and the promise of its result; a `final` one may use the reserve."""
+
+    __slots__ = ("future", "urgent", "work")
+
+    def __init__(self, work: Callable[[Transaction], Any], *, urgent: bool) -> None:
+        self.work = work
+        self.urgent = urgent
+        self.future: Future[Any] = Future()
+
+
+class Database:
+    """The database in one data folder. Open it once a process; `close` waits for what was accepted."""
+
+    def __init__(self, path: Path) -> None:
+        refuse_affected_sqlite(sqlite.sqlite_version_info)
+        self.path = path
+        self._readers = _engine(path, begin="BEGIN", readers=True)
+        self._writer_engine = writer_engine(path)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._full = threading.Event()
+        self._reserve = path.with_name("reserve")
+        self._connection = self._writer_engine.connect()
+        with self._connection.begin():
+            self._log = log_store.load(self._connection)
+            self._now = log_store.last_moment(self._connection)
+        self._keep_reserve()
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A reader's connection with one consistent view."""
+        with self._readers.connect() as connection, connection.begin():
+            yield connection
+
+    def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
+        """Run `work` in a transaction and wait until it is durable.
+
+        Raises what `work` raises, with nothing written, or CannotRecord when storage refuses. While the disk is full only
+        `urgent` work (a receipt of what has already run) is tried.
+        """
+        if self._full.is_set() and not urgent and not self._space_again():
+            raise CannotRecord(_CANNOT_RECORD)
+        job = _Job(work, urgent=urgent)
+        self._jobs.put(job)
+        return cast("T", job.future.result())
+
+    @property
+    def log(self) -> TiledLog:
+        """The log as last committed."""
+        return self._log
+
+    def close(self) -> None:
+        """Finish what was accepted, fold the write-ahead log in, and let go of the file."""
+        self._jobs.put(None)
+        self._thread.join()
+        self._connection.close()
+        self._writer_engine.dispose()
+        self._readers.dispose()
+
+    def bytes(self) -> int:
+        """Size on disk of the database and its write-ahead log."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    # The writer's thread.
+
+    def _work(self) -> None:
+        while True:
+            batch = self._next_batch()
+            if batch:
+                self._commit(batch[:-1] if batch[-1] is None else batch)  # type: ignore[arg-type]
+            if batch and batch[-1] is None:
+                return
+
+    def _next_batch(self) -> list[_Job | None]:
+        batch: list[_Job | None] = [self._jobs.get()]
+        while batch[-1] is not None and len(batch) < GROUP_LIMIT:
+            try:
+                batch.append(self._jobs.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _commit(self, batch: Sequence[_Job]) -> None:
+        if not batch:
+            return
+        results: list[tuple[_Job, Any, BaseException | None]] = []
+        try:
+            with self._connection.begin():
+                self._now = max(self._now, now())  # a clock set back never puts a later commit before an earlier one
+                transaction = Transaction(self._connection, self._log, self._now)
+                for job in batch:
+                    results.append((job, *_attempt(job, transaction, alone=len(batch) == 1)))
+                if len(batch) == 1 and results[0][2] is not None:
+                    raise _Undone
+        except _Undone:
+            pass
+        except BaseException as failure:  # noqa: BLE001 - whatever it is, nobody may be told that it was written
+            self._refuse(batch, failure)
+            return
+        else:
+            self._log = transaction.log
+        for job, result, error in results:
+            if error is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(error)
+
+    def _refuse(self, batch: Sequence[_Job], failure: BaseException) -> None:
+        kind = _storage_failure(failure)
+        logger.error("commit failed", error=type(failure).__name__, kind=kind, jobs=len(batch))
+        if kind == "full":
+            self._full.set()
+            self._reserve.unlink(missing_ok=True)
+        for job in batch:
+            if isinstance(failure, BitongError):
+                job.future.set_exception(failure)
+            else:
+                error = CannotRecord(_CANNOT_RECORD)
+                error.__cause__ = failure
+                job.future.set_exception(error)
+        if kind == "broken":
+            # After a failed fsync the kernel may have dropped the pages: only a fresh start knows what is on disk.
+            os._exit(_EXIT_STORAGE)
+
+    # The reserve: a file whose blocks are handed back when the disk is full.
+
+    def _keep_reserve(self) -> None:
+        if self._reserve.exists() and self._reserve.stat().st_size == RESERVE_BYTES:
+            return
+        try:
+            descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._reserve.unlink(missing_ok=True)
+
+    def _space_again(self) -> bool:
+        """Whether the reserve can be laid again: the policy that ends refusing, rather than the luck of a small insert."""
+        self._keep_reserve()
+        if self._reserve.exists():
+            self._full.clear()
+            return True
+        return False
+
+
+class _Undone(Exception):  # noqa: N818 - not an error: it ends a transaction whose only job failed
+    """The only job of a transaction failed."""
+
+
+def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, BaseException | None]:
+    if alone:
+        try:
+            return job.work(transaction), None
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+            if _storage_failure(error):
+                raise
+            return None, error
+    before = transaction.log
+    savepoint = transaction.connection.begin_nested()
+    try:
+        result = job.work(transaction)
+    except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+        if _storage_failure(error):
+            raise
+        savepoint.rollback()
+        transaction.log = before
+        return None, error
+    savepoint.commit()
+    return result, None
+
+
+def _storage_failure(error: BaseException) -> str | None:
+    """`full`, `broken` (I/O error, corrupt file), `refused` (read-only, locked), or None when storage is not at fault."""
+    original = getattr(error, "orig", error)
+    if not isinstance(original, sqlite.Error):
+        return None
+    name = getattr(original, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL") or "database or disk is full" in str(original):
+        return "full"
+    if name.startswith(("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return "broken"
+    text = str(original)
+    if "disk I/O error" in text or "malformed" in text:
+        return "broken"
+    if name.startswith(("SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN")) or "readonly" in text:
+        return "refused"
+    if "database is locked" in text:
+        return "refused"
+    return None
+
+
+def refuse_affected_sqlite(version: tuple[int, ...]) -> None:
+    """Raise Unavailable for a SQLite with the WAL-reset race (facts/platform.md): it can lose acknowledged commits."""
+    fixed = version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
+    if fixed or version < (3, 7):
+        return
+    text = ".".join(map(str, version))
+    raise Unavailable(
+        Message(
+            f"SQLite {text} 有会丢失已确认写入的缺陷，拒绝启动。请安装带有 3.51.3 或更新版本的 pysqlite3。",
+            f"SQLite {text} can lose acknowledged writes; refusing to start. Install a pysqlite3 that carries 3.51.3 or newer.",
+        ),
+        code="affected-sqlite",
+    )
+
+
+def writer_engine(path: Path) -> Engine:
+    """An engine whose transactions write from their first statement on; one connection, made by whoever asks."""
+    return _engine(path, begin="BEGIN IMMEDIATE", readers=False)
+
+
+def _engine(path: Path, *, begin: str, readers: bool) -> Engine:
+    pool: dict[str, Any] = (
+        {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 16} if readers else {"poolclass": NullPool}
+    )
+    engine = create_engine(
+        f"sqlite:///{path}",
+        module=sqlite,
+        connect_args={"check_same_thread": False, "timeout": 10.0, "cached_statements": 256},
+        **pool,
+    )
+    pragmas = READER_PRAGMAS if readers else WRITER_PRAGMAS
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are ours to begin, DDL included
+        for pragma in pragmas:
+            connection.execute(pragma)
+
+    @event.listens_for(engine, "begin")
+    def open_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+WRITER_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA journal_size_limit = 67108864",
+)
+READER_PRAGMAS: Final = (
+    "PRAGMA query_only = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cache_size = -1024",
+)

@@ -1,0 +1,97 @@
+"""Brings a database to the schema that this version works with. Run as its own process: Alembic would stay in memory.
+
+`python -m service.store.migrations FILE` upgrades FILE in one transaction and exits 0, or says why not and exits 1.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pysqlite3.dbapi2 as sqlite
+
+from service.errors import Message, Unavailable
+from service.store.tables import SCHEMA_REVISION
+
+TIMEOUT_S: Final = 600.0
+
+
+def migrations_folder() -> Path:
+    """Where the migrations stand: beside the package in a checkout, inside it when installed from a wheel."""
+    package = Path(__file__).resolve().parent.parent
+    shipped = package / "_shipped" / "migrations"
+    return shipped if shipped.is_dir() else package.parent / "migrations"
+
+
+def revision(path: Path) -> str | None:
+    """The schema's revision in this file; None when the file is absent or has no schema yet."""
+    if not path.exists():
+        return None
+    connection = sqlite.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite.OperationalError:
+        return None
+    finally:
+        connection.close()
+    return None if row is None else str(row[0])
+
+
+def ensure_schema(path: Path) -> None:
+    """Upgrade the file when it is older than this version; refuse one that is newer or that cannot be upgraded."""
+    if revision(path) == SCHEMA_REVISION:
+        return
+    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    done = subprocess.run(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-m", "service.store.migrations", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+        env=environment | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        raise Unavailable(
+            Message(
+                f"数据库无法升级到版本 {SCHEMA_REVISION}：{last}",
+                f"The database could not be brought to revision {SCHEMA_REVISION}: {last}",
+            ),
+            code="schema",
+        )
+
+
+def upgrade(path: Path, target: str = "head") -> None:
+    """Run the migrations on this file, in this process, in one transaction."""
+    from alembic import command  # noqa: PLC0415 - twenty megabytes that only this process pays for
+    from alembic.config import Config  # noqa: PLC0415
+
+    from service.store.database import writer_engine  # noqa: PLC0415
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()))
+    engine = writer_engine(path)
+    old = os.umask(0o077)
+    try:
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, target)
+    finally:
+        os.umask(old)
+        engine.dispose()
+
+
+def main(arguments: list[str]) -> int:
+    """The process's entry; see the module's docstring."""
+    try:
+        upgrade(Path(arguments[0]))
+    except Exception as error:  # noqa: BLE001 - the parent shows the last line
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

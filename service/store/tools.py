@@ -1,0 +1,299 @@
+"""Tools, their versions and their rejections, as rows and as nouns."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from service.domain.definitions import Definition, Problem
+from service.domain.tools import Tool, ToolVersion
+from service.store.log import glob
+from service.store.tables import registry, rejections, tool_versions, tools
+
+ColumnMap = Mapping[str, Any]
+
+
+def version_of(row: Any) -> ToolVersion:
+    """The noun behind a row of `tool_versions`."""
+    return ToolVersion(
+        id=row["id"],
+        tool=row["tool"],
+        number=row["number"],
+        state=row["state"],
+        commit=row["commit_id"].hex(),
+        tree=row["tree"].hex(),
+        blob=row["blob"].hex(),
+        sha256=row["sha256"].hex(),
+        definition=Definition.from_json(json.loads(row["definition"])),
+        git_author=row["git_author"],
+        git_committer=row["git_committer"],
+        git_committed_at=row["git_committed_at"],
+        pusher=row["pusher"],
+        registered_at=row["registered_at"],
+        warnings=tuple(Problem.from_json(item) for item in json.loads(row["warnings"])),
+        same_meaning=bool(row["same_meaning"]),
+    )
+
+
+def version_row(version: ToolVersion) -> dict[str, Any]:
+    """The inverse of `version_of`, without the row's id."""
+    return {
+        "tool": version.tool,
+        "number": version.number,
+        "state": version.state,
+        "commit_id": bytes.fromhex(version.commit),
+        "tree": bytes.fromhex(version.tree),
+        "blob": bytes.fromhex(version.blob),
+        "sha256": bytes.fromhex(version.sha256),
+        "definition": _dump(version.definition.as_json()),
+        "warnings": _dump([warning.as_json() for warning in version.warnings]),
+        "same_meaning": version.same_meaning,
+        "git_author": version.git_author,
+        "git_committer": version.git_committer,
+        "git_committed_at": version.git_committed_at,
+        "pusher": version.pusher,
+        "registered_at": version.registered_at,
+    }
+
+
+def add_versions(connection: Connection, versions: Sequence[ToolVersion]) -> None:
+    """Insert versions; their ids are given by the database."""
+    if versions:
+        connection.execute(insert(tool_versions), [version_row(version) for version in versions])
+
+
+def versions(connection: Connection, name: str, *, before: int | None = None, limit: int | None = None) -> list[ToolVersion]:
+    """A tool's versions, newest number first."""
+    statement = select(tool_versions).where(tool_versions.c.tool == name).order_by(tool_versions.c.number.desc())
+    if before is not None:
+        statement = statement.where(tool_versions.c.number < before)
+    if limit is not None:
+        statement = statement.limit(limit)
+    return [version_of(row) for row in connection.execute(statement).mappings()]
+
+
+def version(connection: Connection, name: str, number: int) -> ToolVersion | None:
+    """One version by its number."""
+    where = (tool_versions.c.tool == name, tool_versions.c.number == number)
+    row = connection.execute(select(tool_versions).where(*where)).mappings().first()
+    return None if row is None else version_of(row)
+
+
+def version_at(connection: Connection, name: str, commit: str) -> ToolVersion | None:
+    """One version by its identity."""
+    where = (tool_versions.c.tool == name, tool_versions.c.commit_id == bytes.fromhex(commit))
+    row = connection.execute(select(tool_versions).where(*where)).mappings().first()
+    return None if row is None else version_of(row)
+
+
+def has_version(connection: Connection, name: str, commit: str) -> bool:
+    """Whether this commit made a version of this tool."""
+    where = (tool_versions.c.tool == name, tool_versions.c.commit_id == bytes.fromhex(commit))
+    return connection.execute(select(tool_versions.c.id).where(*where)).first() is not None
+
+
+def version_by_id(connection: Connection, row_id: int) -> ToolVersion:
+    """One version by its row; raises LookupError where there is none."""
+    row = connection.execute(select(tool_versions).where(tool_versions.c.id == row_id)).mappings().first()
+    if row is None:
+        raise LookupError(row_id)
+    return version_of(row)
+
+
+def latest_numbers(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """The highest number given so far to each of these tools."""
+    found: dict[str, int] = {}
+    statement = select(func.max(tool_versions.c.number)).where(tool_versions.c.tool == bindparam("name"))
+    for name in names:
+        newest = connection.execute(statement, {"name": name}).scalar()
+        if newest is not None:
+            found[name] = newest
+    return found
+
+
+def version_states(connection: Connection, names: Iterable[str] | None = None) -> list[tuple[int, str, str, str]]:
+    """(id, tool, commit, state) of all versions, or of these tools'."""
+    columns = (tool_versions.c.id, tool_versions.c.tool, tool_versions.c.commit_id, tool_versions.c.state)
+    if names is None:
+        rows = list(connection.execute(select(*columns)))
+    else:
+        statement = select(*columns).where(tool_versions.c.tool == bindparam("name"))
+        rows = [row for name in names for row in connection.execute(statement, {"name": name})]
+    return [(row.id, row.tool, row.commit_id.hex(), row.state) for row in rows]
+
+
+def any_orphaned(connection: Connection) -> bool:
+    """Whether some version's commit was no longer reachable at the last look."""
+    return connection.execute(select(tool_versions.c.id).where(tool_versions.c.state == "orphaned").limit(1)).first() is not None
+
+
+def set_version_states(connection: Connection, states: Mapping[int, str]) -> None:
+    """Change the state of versions by row id."""
+    if states:
+        statement = update(tool_versions).where(tool_versions.c.id == bindparam("row")).values(state=bindparam("to"))
+        connection.execute(statement, [{"row": row, "to": state} for row, state in states.items()])
+
+
+def set_pushers(connection: Connection, pushers: Mapping[int, str]) -> None:
+    """Say who pushed versions of whom it was not known; a known one never changes (cases.md W24)."""
+    if pushers:
+        statement = (
+            update(tool_versions)
+            .where(tool_versions.c.id == bindparam("row"), tool_versions.c.pusher.is_(None))
+            .values(pusher=bindparam("who"))
+        )
+        connection.execute(statement, [{"row": row, "who": who} for row, who in pushers.items()])
+
+
+def without_pusher(connection: Connection) -> list[tuple[int, str]]:
+    """(id, commit) of the versions whose pusher is not known."""
+    where = tool_versions.c.pusher.is_(None)
+    rows = connection.execute(select(tool_versions.c.id, tool_versions.c.commit_id).where(where))
+    return [(row.id, row.commit_id.hex()) for row in rows]
+
+
+def put_tools(connection: Connection, rows: Sequence[ColumnMap]) -> None:
+    """Write how names stand: `{name, state, version_id, behind, removed_commit, removed_at, removed_by}`."""
+    if rows:
+        statement = upsert(tools)
+        columns = ("state", "version_id", "behind", "removed_commit", "removed_at", "removed_by")
+        statement = statement.on_conflict_do_update(
+            index_elements=["name"], set_={column: statement.excluded[column] for column in columns}
+        )
+        connection.execute(statement, rows)
+
+
+def tool(connection: Connection, name: str) -> Tool | None:
+    """How one name stands; None when it never had a definition."""
+    row = connection.execute(select(tools).where(tools.c.name == name)).mappings().first()
+    return None if row is None else _tool(connection, row)
+
+
+def active_version_id(connection: Connection, name: str) -> int | None:
+    """The row of the version that runs now; None when none does."""
+    where = (tools.c.name == name, tools.c.state == "active")
+    return connection.execute(select(tools.c.version_id).where(*where)).scalar()
+
+
+def all_tools(connection: Connection, *, state: str | None = None) -> list[Tool]:
+    """Every name, by name; with `state`, only those standing so."""
+    statement = select(tools).order_by(tools.c.name)
+    if state is not None:
+        statement = statement.where(tools.c.state == state)
+    rows = list(connection.execute(statement).mappings())
+    wanted = {row["version_id"] for row in rows if row["version_id"] is not None}
+    found = _versions_by_id(connection, wanted)
+    return [_tool_noun(row, found.get(row["version_id"])) for row in rows]
+
+
+def _versions_by_id(connection: Connection, ids: set[int]) -> dict[int, ToolVersion]:
+    joined = select(tool_versions).join(tools, tools.c.version_id == tool_versions.c.id)
+    rows = connection.execute(joined).mappings()
+    return {row["id"]: version_of(row) for row in rows if row["id"] in ids}
+
+
+def _tool(connection: Connection, row: Any) -> Tool:
+    return _tool_noun(row, None if row["version_id"] is None else version_by_id(connection, row["version_id"]))
+
+
+def _tool_noun(row: Any, runs: ToolVersion | None) -> Tool:
+    return Tool(
+        name=row["name"],
+        state=row["state"],
+        version=runs,
+        behind=bool(row["behind"]),
+        removed_commit=row["removed_commit"].hex() if row["removed_commit"] else None,
+        removed_at=row["removed_at"],
+        removed_by=row["removed_by"],
+    )
+
+
+def tool_states(connection: Connection) -> dict[str, ColumnMap]:
+    """The rows of `tools` by name."""
+    return {row["name"]: dict(row) for row in connection.execute(select(tools)).mappings()}
+
+
+# Rejections.
+
+
+def add_rejections(connection: Connection, rows: Sequence[ColumnMap]) -> None:
+    """Keep what could not be registered; one seen before is current again."""
+    if rows:
+        statement = upsert(rejections)
+        statement = statement.on_conflict_do_update(
+            index_elements=["folder", "commit_id", "kind"],
+            set_={"current": statement.excluded.current, "problems": statement.excluded.problems},
+        )
+        connection.execute(statement, rows)
+
+
+def has_rejection(connection: Connection, row: ColumnMap) -> bool:
+    """Whether one of the same folder, commit and kind was kept before."""
+    where = [rejections.c[name] == row[name] for name in ("folder", "commit_id", "kind")]
+    return connection.execute(select(rejections.c.id).where(*where)).first() is not None
+
+
+def set_current_rejections(
+    connection: Connection, folders: Iterable[bytes], current: set[tuple[bytes, bytes, str]]
+) -> None:
+    """Of these folders' rejections, mark exactly these (folder, commit, kind) as what the tip still has."""
+    columns = (rejections.c.id, rejections.c.commit_id, rejections.c.kind, rejections.c.current)
+    of_folder = select(*columns).where(rejections.c.folder == bindparam("name"))
+    changed = []
+    for name in folders:
+        for row in connection.execute(of_folder, {"name": name}):
+            is_current = (name, row.commit_id, row.kind) in current
+            if bool(row.current) != is_current:
+                changed.append({"row": row.id, "to": is_current})
+    if changed:
+        statement = update(rejections).where(rejections.c.id == bindparam("row")).values(current=bindparam("to"))
+        connection.execute(statement, changed)
+
+
+def colliding_folders(connection: Connection) -> list[bytes]:
+    """The folders that a name collision keeps from running now."""
+    where = (rejections.c.current.is_(True), rejections.c.kind == "name-collision")
+    return list(connection.execute(select(rejections.c.folder).where(*where)).scalars())
+
+
+def list_rejections(
+    connection: Connection,
+    *,
+    before: int | None,
+    limit: int,
+    tool: str | None = None,
+    current: bool | None = None,
+    patterns: Sequence[str] | None = None,
+) -> list[ColumnMap]:
+    """Rows of `rejections`, newest first; `patterns`: only of tools that these cover."""
+    statement = select(rejections).order_by(rejections.c.id.desc()).limit(limit)
+    if before is not None:
+        statement = statement.where(rejections.c.id < before)
+    if tool is not None:
+        statement = statement.where(rejections.c.tool == tool)
+    if current is not None:
+        statement = statement.where(rejections.c.current.is_(current))
+    if patterns is not None:
+        statement = statement.where(or_(*(rejections.c.tool.op("GLOB")(glob(pattern)) for pattern in patterns)))
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+# The registry's one row.
+
+
+def registry_row(connection: Connection) -> ColumnMap | None:
+    """What the last look saw: `{tip, revision, looked_at, outcome, trouble, trouble_since}`."""
+    row = connection.execute(select(registry).where(registry.c.id == 1)).mappings().first()
+    return None if row is None else dict(row)
+
+
+def put_registry(connection: Connection, **values: Any) -> None:
+    """Change columns of the registry's row."""
+    if connection.execute(update(registry).where(registry.c.id == 1).values(**values)).rowcount == 0:
+        connection.execute(insert(registry), {"id": 1, "revision": 0} | values)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

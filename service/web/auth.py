@@ -1,0 +1,160 @@
+"""Bearer tokens: issued once, kept as hashes, looked up in memory, ended at once (contract/http-api.md, Who may what)."""
+
+import hmac
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from service.domain.actors import (
+    OPERATOR,
+    SCOPES,
+    TOKEN_NAME,
+    Actor,
+    Token,
+    actor_of,
+    new_token,
+    token_hash,
+)
+from service.domain.audit import Fact
+from service.domain.times import now, parse_time, uuid7
+from service.errors import Conflict, Invalid, Message, NotFound, Unauthenticated
+from service.store import tokens
+from service.store.database import Database, Transaction
+
+_WHO: Final = Message(
+    "需要有效的令牌：Authorization: Bearer <令牌>。", "A valid token is needed: Authorization: Bearer <token>."
+)
+
+
+class Authority:
+    """Who a bearer token stands for. `control`: the running service's own token for commands on this host, or None."""
+
+    def __init__(self, database: Database, control: str | None = None) -> None:
+        self._database = database
+        self._control = None if control is None else token_hash(control)
+        self._lock = threading.Lock()
+        with database.read() as connection:
+            self._tokens = {token.hash: token for token in tokens.all_tokens(connection)}
+
+    def authenticate(self, header: str | None, *, from_loopback: bool) -> Actor:
+        """The actor behind an `Authorization` header. Raises Unauthenticated for everything but a live bearer token."""
+        scheme, _, token = (header or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Unauthenticated(_WHO)
+        digest = token_hash(token.strip())
+        if self._control is not None and hmac.compare_digest(digest, self._control) and from_loopback:
+            return OPERATOR
+        known = self._tokens.get(digest)
+        if known is None or not known.live(now()):
+            raise Unauthenticated(_WHO)
+        return actor_of(known)
+
+    def still_valid(self, actor: Actor) -> bool:
+        """Whether the actor's token has neither been revoked nor expired meanwhile."""
+        if actor.name == OPERATOR.name:
+            return True
+        return any(f"token:{token.id}" == actor.name and token.live(now()) for token in list(self._tokens.values()))
+
+    def issue(
+        self, name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None, by: Actor
+    ) -> tuple[Token, str]:
+        """A new token and the text of it, which is never to be had again. Raises Invalid or Conflict."""
+        _check(name, scopes, tools, expires_at)
+        text = new_token()
+
+        def work(transaction: Transaction) -> Token:
+            if any(token.name == name and token.live(transaction.now) for token in tokens.all_tokens(transaction.connection)):
+                raise Conflict(
+                    Message(f"已有名为 {name} 的有效令牌；请换名或先撤销它。", f"A live token is named {name}; use another name or revoke it."),
+                    code="name-taken",
+                )
+            token = Token(
+                id=uuid7(),
+                name=name,
+                hash=token_hash(text),
+                scopes=tuple(scope for scope in SCOPES if scope in scopes),
+                tools=None if tools is None else tuple(tools),
+                created_at=transaction.now,
+                created_by=by.name,
+                expires_at=None if expires_at is None else parse_time(expires_at),
+            )
+            tokens.add(transaction.connection, token)
+            transaction.append(_fact("token.issued", token, by))
+            return token
+
+        token = self._database.write(work)
+        with self._lock:
+            self._tokens = {**self._tokens, token.hash: token}
+        return token, text
+
+    def revoke(self, id_or_name: str, by: Actor) -> Token:
+        """End a token, by its id or its name, from this moment on. Raises NotFound when no live one is called so."""
+        found = [t for t in self._tokens.values() if id_or_name in (t.id, t.name) and t.revoked_at is None]
+        if not found:
+            raise NotFound(Message(f"没有名为 {id_or_name} 的有效令牌。", f"There is no live token {id_or_name}."))
+        token = found[0]
+        self._replace(token, now())
+
+        def work(transaction: Transaction) -> str:
+            tokens.revoke(transaction.connection, token.id, transaction.now)
+            transaction.append(_fact("token.revoked", token, by))
+            return transaction.now
+
+        return self._replace(token, self._database.write(work))
+
+    def all_tokens(self) -> list[Token]:
+        """Every token, newest first."""
+        with self._database.read() as connection:
+            return tokens.all_tokens(connection)
+
+    def _replace(self, token: Token, revoked_at: str) -> Token:
+        ended = Token(
+            token.id,
+            token.name,
+            token.hash,
+            token.scopes,
+            token.tools,
+            token.created_at,
+            token.created_by,
+            token.expires_at,
+            revoked_at,
+        )
+        with self._lock:
+            self._tokens = {**self._tokens, token.hash: ended}
+        return ended
+
+
+def _fact(kind: str, token: Token, by: Actor) -> Fact:
+    return Fact(
+        kind,
+        by.name,
+        {
+            "token": token.id,
+            "name": token.name,
+            "scopes": list(token.scopes),
+            "tools": None if token.tools is None else list(token.tools),
+            "expires": token.expires_at,
+        },
+    )
+
+
+def _check(name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None) -> None:
+    problems = []
+    if not TOKEN_NAME.match(name):
+        problems.append(_problem("name", "名称为 1 至 64 个字母、数字或 . _ @ -。", "A name is 1 to 64 letters, digits or . _ @ -."))
+    if not scopes or not set(scopes) <= set(SCOPES):
+        allowed = ", ".join(SCOPES)
+        problems.append(_problem("scopes", f"权限为其中之一或多个：{allowed}。", f"Scopes are one or more of: {allowed}."))
+    if tools is not None and (not tools or not all(pattern and len(pattern) <= 128 for pattern in tools)):
+        problems.append(_problem("tools", "工具模式不能为空。", "Patterns of tools may not be empty."))
+    if expires_at is not None:
+        try:
+            parse_time(expires_at)
+        except (ValueError, OverflowError):
+            problems.append(_problem("expires_at", "时间写作 2026-12-31T00:00:00Z。", "Write a time as 2026-12-31T00:00:00Z."))
+    if problems:
+        raise Invalid(Message("令牌的要求不合适。", "The token asked for is not possible."), facts={"problems": problems})
+
+
+def _problem(param: str, zh: str, en: str) -> dict[str, str]:
+    return {"param": param, "code": "unfit", "zh": zh, "en": en}

@@ -1,0 +1,51 @@
+"""What handlers work with: the parts that `app.py` joined, and the few settings that answers depend on."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.domain.definitions import Definition, Problem
+from service.domain.index import Index
+from service.execution.execute import Execution
+from service.intake.ingest import Ingest
+from service.intake.receive import Receiver
+from service.intake.worker import Worker
+from service.store.database import Database
+from service.web.auth import Authority
+from service.web.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One service's parts. `warn`: what of a definition this instance lacks now (a node, an executor)."""
+
+    database: Database
+    authority: Authority
+    execution: Execution
+    ingest: Ingest
+    worker: Worker
+    receiver: Receiver
+    metrics: Metrics
+    public_url: str
+    tracks_repository: bool
+    tools_path: str
+    sandbox_mode: str
+    max_body: Mapping[str, int]
+    warn: Callable[[Definition], list[Problem]]
+    schema: Callable[[], dict[str, Any]]
+    openapi: Callable[[], dict[str, Any]]
+
+    @property
+    def index(self) -> Index:
+        """The registry as of the last look."""
+        return self.ingest.index
+
+    def link(self, path: str) -> str:
+        """An absolute link for people and programs outside."""
+        return f"{self.public_url}{path}"
+
+
+def etag(*facts: Any) -> str:
+    """A strong validator over the facts that an answer depends on."""
+    return '"' + hashlib.sha256(repr(facts).encode("utf-8", "backslashreplace")).hexdigest()[:32] + '"'

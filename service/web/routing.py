@@ -1,0 +1,215 @@
+"""How a request becomes one call into a thread and an answer; the only asynchronous code (design.md, Two halves)."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from service.domain.actors import Actor
+from service.domain.times import uuid7
+from service.errors import BitongError, Forbidden, Malformed, Message, TooLarge, Unavailable
+from service.web.errors import INTERNAL, headers_of, problem, status_of
+
+logger = structlog.get_logger(__name__)
+
+JSON: Final = "application/json"
+PROBLEM: Final = "application/problem+json"
+HOOK_DEADLINE_S: Final = 5.0  # the forge itself gives up after five seconds
+BODY_DEADLINE_S: Final = 30.0
+
+# Who may ask. One of the scopes named suffices; the others are words of their own.
+OPEN, SIGNED, METRICS = "open", "signed", "metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as handlers see it: nothing of HTTP's library."""
+
+    actor: Actor
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    raw_headers: Sequence[tuple[bytes, bytes]]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler gives back. `content` is JSON-ready, or bytes with their own media type."""
+
+    content: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+
+Handler = Callable[[Any, Asked], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the table: what is asked, who may, and who answers.
+
+    `pool`: exec, hooks or reads, each with threads of its own so that one cannot starve another. `max_body`: the name of
+    the part's limit in bytes. `render_error`: the shape of errors where it is not problem details.
+    """
+
+    method: str
+    path: str
+    access: tuple[str, ...]
+    handler: Handler
+    pool: str = "reads"
+    takes_body: bool = False
+    render_error: Callable[[BitongError, Asked | None], Answer] | None = None
+
+
+class Pools:
+    """Threads for handlers, bounded, by kind of work."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._pools = {name: ThreadPoolExecutor(size, thread_name_prefix=name) for name, size in sizes.items()}
+
+    async def run(self, name: str, work: Callable[[], Answer]) -> Answer:
+        """Run one handler in its pool. A caller that goes away cancels nothing."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pools[name], work))
+
+    def close(self) -> None:
+        """Let what runs end; start nothing more."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+Authenticate = Callable[[Request, tuple[str, ...]], Actor]
+
+
+class Endpoint:
+    """A route joined to the parts it works with: the ASGI edge."""
+
+    def __init__(
+        self, route: Route, parts: Any, pools: Pools, authenticate: Authenticate, max_body: Callable[[], int]
+    ) -> None:
+        self.route = route
+        self._parts = parts
+        self._pools = pools
+        self._authenticate = authenticate
+        self._max_body = max_body
+
+    async def __call__(self, request: Request) -> Response:
+        """Authenticate, read the body within its limits, call the handler in a thread."""
+        began = time.monotonic()
+        asked: Asked | None = None
+        try:
+            actor = self._authenticate(request, self.route.access)
+            body = await self._body(request) if self.route.takes_body else b""
+            asked = Asked(
+                actor, request.path_params, _query(request), request.headers, request.scope["headers"], body
+            )
+            answer = await self._pools.run(self.route.pool, partial(self.route.handler, self._parts, asked))
+        except BitongError as error:
+            answer = self._failed(error, asked)
+        except ClientDisconnect:
+            answer = Answer(b"", 400, media_type=JSON)
+        except Exception as error:  # noqa: BLE001 - unknown means internal, and shows nothing
+            logger.exception("request failed inside", path=self.route.path, error=type(error).__name__)
+            internal = BitongError(INTERNAL)
+            answer = self._failed(internal, asked)
+        if self.route.pool == "hooks":
+            self._parts.metrics.hooks.labels(str(answer.status)).inc()
+        logger.debug(
+            "request",
+            method=self.route.method,
+            path=self.route.path,
+            status=answer.status,
+            duration_ms=int((time.monotonic() - began) * 1000),
+        )
+        return respond(answer)
+
+    async def _body(self, request: Request) -> bytes:
+        deadline = HOOK_DEADLINE_S if self.route.pool == "hooks" else BODY_DEADLINE_S
+        return await read_body(request, self._max_body(), deadline)
+
+    def _failed(self, error: BitongError, asked: Asked | None) -> Answer:
+        if self.route.render_error is not None:
+            answer = self.route.render_error(error, asked)
+        else:
+            status = status_of(error)
+            answer = Answer(
+                problem(status, error.code, error.message, error.facts.get("problems")), status, media_type=PROBLEM
+            )
+        return Answer(answer.content, answer.status, {**answer.headers, **headers_of(error)}, answer.media_type)
+
+
+def respond(answer: Answer) -> Response:
+    """The bytes of an answer."""
+    content = answer.content if isinstance(answer.content, bytes) else dump(answer.content)
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", **answer.headers}
+    response = Response(content, answer.status, headers)
+    if content or answer.status not in (202, 204, 304):
+        response.headers["Content-Type"] = answer.media_type
+    return response
+
+
+def dump(value: Any) -> bytes:
+    """JSON in UTF-8; text that is no Unicode (a lone surrogate in a name that was asked for) is escaped instead."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+async def read_body(request: Request, limit: int, deadline_s: float) -> bytes:
+    """The whole body, within `limit` bytes and a deadline. Raises TooLarge or Malformed."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large(limit)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(deadline_s):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise too_large(limit)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Malformed(
+            Message(f"请求体未在 {deadline_s:g} 秒内到齐。", f"The body did not arrive within {deadline_s:g} seconds."),
+            code="body-timeout",
+        ) from None
+    return b"".join(chunks)
+
+
+def too_large(limit: int) -> TooLarge:
+    """The refusal of a body over its cap."""
+    return TooLarge(Message(f"请求体超过 {limit} 字节。", f"The body is larger than {limit} bytes."))
+
+
+def need(actor: Actor, access: Sequence[str]) -> None:
+    """Raise Forbidden when the actor holds none of the scopes."""
+    if not any(actor.may(scope) for scope in access):
+        names = " / ".join(access)
+        raise Forbidden(Message(f"令牌没有所需的权限：{names}。", f"The token lacks the scope: {names}."))
+
+
+def later(_parts: Any, _asked: Asked) -> Answer:
+    """The answer of what the contract names and this version does not have yet."""
+    raise Unavailable(Message("这一功能尚未提供。", "This part is not available yet."))
+
+
+def request_id(headers: Mapping[str, str]) -> str:
+    """The caller's X-Request-Id where it is a plain one, else a new id."""
+    given = headers.get("x-request-id", "")
+    plain = 0 < len(given) <= 64 and given.isascii() and all(c.isalnum() or c in "-_." for c in given)
+    return given if plain else uuid7()
+
+
+def _query(request: Request) -> dict[str, str]:
+    return dict(request.query_params)

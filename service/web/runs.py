@@ -1,0 +1,172 @@
+"""Runs: the list, one run, and its kept bytes (contract/http-api.md, The rest)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from service.domain.runs import STATES, Run, error_of, method_text, text_of
+from service.errors import Message, NotFound, RangeNotSatisfiable, Unavailable
+from service.store import runs
+from service.store.runs import RunFilter
+from service.web.exec import definition_of, run_of
+from service.web.lists import check_names, page, read_choice, read_commit, read_flag, read_time
+from service.web.parts import Parts
+from service.web.routing import Answer, Asked
+
+_FILTERS: Final = ("tool", "state", "ok", "actor", "commit", "since", "until", "q", "format")
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
+
+
+def list_runs(parts: Parts, asked: Asked) -> Answer:
+    """Newest first, as far as the actor may see: with `exec` alone its own."""
+    check_names(asked, _FILTERS)
+    if asked.query.get("format", "json") != "json":
+        raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
+    wanted = RunFilter(
+        tool=asked.query.get("tool"),
+        state=read_choice(asked, "state", STATES),
+        ok=read_flag(asked, "ok"),
+        actor=asked.query.get("actor"),
+        commit=read_commit(asked),
+        since=read_time(asked, "since"),
+        until=read_time(asked, "until"),
+        q=asked.query.get("q"),
+        own=None if asked.actor.may("read") else asked.actor.name,
+        patterns=asked.actor.tools,
+    )
+    with parts.database.read() as connection:
+        shown = page(
+            asked,
+            lambda before, limit: runs.listed(connection, wanted, before=before, limit=limit),
+            lambda row: int(row["seq"]),
+            item_of,
+        )
+    return Answer(shown)
+
+
+def show_run(parts: Parts, asked: Asked) -> Answer:
+    """One run in full: parameters as kept, output, the definition that ran."""
+    run = visible(parts, asked)
+    with parts.database.read() as connection:
+        parameters = runs.masked_parameters(connection, run.seq)
+    output = "" if run.outcome is None else text_of(run.outcome.stdout)[0]
+    return Answer(
+        run_of(parts, run)
+        | item_of_run(run)
+        | {
+            "params": parameters,
+            "params_digest": run.params_digest,
+            "output": output,
+            "definition": definition_of(run.version),
+            "intent": run.version.definition.intent,
+            "node": run.node,
+            "problems": list(run.problems),
+        }
+    )
+
+
+def show_stdout(parts: Parts, asked: Asked) -> Answer:
+    """The kept bytes of standard output, exactly."""
+    return _bytes(parts, asked, "stdout")
+
+
+def show_stderr(parts: Parts, asked: Asked) -> Answer:
+    """The kept bytes of standard error, exactly."""
+    return _bytes(parts, asked, "stderr")
+
+
+def visible(parts: Parts, asked: Asked) -> Run:
+    """The run that the path names, if this actor may see it; else it does not exist."""
+    with parts.database.read() as connection:
+        run = runs.run(connection, asked.path["id"])
+    actor = asked.actor
+    if run is None or not actor.sees(run.version.tool) or not (actor.may("read") or run.actor == actor.name):
+        raise NotFound(Message("没有这次运行。", "There is no such run."), code="unknown-run")
+    return run
+
+
+def item_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An item of the list of runs, from its row."""
+    leaf = row["end_leaf"]
+    receipt = None if leaf is None else {"index": row["end_index"], "leaf": leaf.hex(), "checkpoint": None}
+    return {
+        "id": row["id"],
+        "state": row["state"],
+        "reason": row["reason"],
+        "ok": row["state"] == "succeeded",
+        "tool": row["tool"],
+        "method": row["method"],
+        "version": row["version"],
+        "commit": row["commit_id"].hex(),
+        "actor": row["actor"],
+        "started_at": row["started_at"],
+        "ended_at": row["ended_at"],
+        "duration_ms": row["duration_ms"],
+        "exit_code": row["exit_code"],
+        "error": row["error"],
+        "output_bytes": row["stdout_bytes"],
+        "stderr_bytes": row["stderr_bytes"],
+        "match_id": row["match_id"],
+        "confirmation_id": row["confirmation_id"],
+        "receipt": receipt,
+    }
+
+
+def item_of_run(run: Run) -> dict[str, Any]:
+    """The same item, from the noun; `error` whole."""
+    outcome = run.outcome
+    receipt = None if run.end_leaf is None else {"index": run.end_index, "leaf": run.end_leaf, "checkpoint": None}
+    return {
+        "id": run.id,
+        "state": run.state,
+        "reason": run.reason,
+        "ok": run.ok,
+        "tool": run.version.tool,
+        "method": method_text(run.version.definition),
+        "version": run.version.number,
+        "commit": run.version.commit,
+        "actor": run.actor,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "duration_ms": outcome.duration_ms if outcome else 0,
+        "exit_code": outcome.exit_code if outcome else None,
+        "error": error_of(outcome) if outcome else None,
+        "output_bytes": outcome.stdout.total if outcome else 0,
+        "stderr_bytes": outcome.stderr.total if outcome else 0,
+        "match_id": run.match_id,
+        "confirmation_id": run.confirmation_id,
+        "receipt": receipt,
+    }
+
+
+def _bytes(parts: Parts, asked: Asked, stream: str) -> Answer:
+    run = visible(parts, asked)
+    kept = b""
+    if run.outcome is not None:
+        kept = (run.outcome.stdout if stream == "stdout" else run.outcome.stderr).kept
+    headers = {"Accept-Ranges": "bytes", "Content-Disposition": f'attachment; filename="{run.id}.{stream}"'}
+    wanted = asked.headers.get("range")
+    if wanted is None:
+        return Answer(kept, headers=headers, media_type="application/octet-stream")
+    first, last = _range(wanted, len(kept))
+    headers["Content-Range"] = f"bytes {first}-{last}/{len(kept)}"
+    return Answer(kept[first : last + 1], 206, headers, "application/octet-stream")
+
+
+def _range(wanted: str, size: int) -> tuple[int, int]:
+    """One range of RFC 9110 §14.1.2. Raises `range` errors for several, or for one that lies outside."""
+    match = _RANGE.match(wanted.strip())
+    if match is None or match.groups() == ("", ""):
+        raise _unsatisfiable()
+    start, end = match.groups()
+    if start == "":
+        first, last = max(0, size - int(end)), size - 1
+    else:
+        first, last = int(start), min(int(end) if end else size - 1, size - 1)
+    if first > last or first >= size:
+        raise _unsatisfiable()
+    return first, last
+
+
+def _unsatisfiable() -> RangeNotSatisfiable:
+    return RangeNotSatisfiable(Message("所要的字节范围不存在。", "There is no such range of bytes."))

@@ -1,0 +1,195 @@
+"""The table of routes, and the ASGI application made from it (contract/http-api.md)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as StarletteRoute
+
+from service.domain.actors import Actor
+from service.errors import Message
+from service.web import audit, exec, hooks, operations, registrations, runs, tokens, tools
+from service.web.errors import INTERNAL, problem
+from service.web.parts import Parts
+from service.web.routing import (
+    METRICS,
+    OPEN,
+    PROBLEM,
+    SIGNED,
+    Answer,
+    Endpoint,
+    Pools,
+    Route,
+    later,
+    need,
+    request_id,
+    respond,
+)
+
+API: Final = "/api/v1"
+NOBODY: Final = Actor("nobody", frozenset())
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+_READ, _EXEC, _ADMIN, _SEE = ("read",), ("exec",), ("admin",), ("read", "exec")
+
+ROUTES: Final[Sequence[Route]] = (
+    Route("POST", "/hooks/forgejo", (SIGNED,), hooks.receive, "hooks", takes_body=True, render_error=hooks.failed),
+    Route("*", "/hooks/forgejo", (SIGNED,), hooks.wrong_method, "hooks"),
+    Route("GET", "/healthz", (OPEN,), operations.healthz),
+    Route("GET", "/readyz", (OPEN,), operations.readyz),
+    Route("GET", "/metrics", (METRICS,), operations.metrics),
+    Route("GET", f"{API}/openapi.json", (OPEN,), operations.openapi),
+    Route("GET", f"{API}/schema", _SEE, operations.schema),
+    Route("POST", f"{API}/exec", _EXEC, exec.execute, "exec", takes_body=True, render_error=exec.failed),
+    Route("GET", f"{API}/tools", _SEE, tools.list_tools),
+    Route("GET", f"{API}/tools/{{name}}", _SEE, tools.show_tool),
+    Route("GET", f"{API}/tools/{{name}}/versions", _SEE, tools.list_versions),
+    Route("GET", f"{API}/tools/{{name}}/versions/{{number}}", _SEE, tools.show_version),
+    Route("GET", f"{API}/tools/{{name}}/versions/{{number}}/source", _SEE, tools.show_source),
+    Route("GET", f"{API}/tools/{{name}}/versions/{{number}}/diff", _SEE, tools.show_diff),
+    Route("GET", f"{API}/runs", _SEE, runs.list_runs),
+    Route("GET", f"{API}/runs/{{id}}", _SEE, runs.show_run),
+    Route("GET", f"{API}/runs/{{id}}/stdout", _SEE, runs.show_stdout),
+    Route("GET", f"{API}/runs/{{id}}/stderr", _SEE, runs.show_stderr),
+    Route("GET", f"{API}/audit", _READ, audit.list_entries),
+    Route("GET", f"{API}/audit/entries/{{index}}", _READ, audit.show_entry),
+    Route("GET", f"{API}/rejections", _READ, registrations.list_rejections),
+    Route("GET", f"{API}/deliveries", _READ, registrations.list_deliveries),
+    Route("POST", f"{API}/sync", _ADMIN, registrations.sync, "sync"),
+    Route("GET", f"{API}/tokens", _ADMIN, tokens.list_tokens),
+    Route("POST", f"{API}/tokens", _ADMIN, tokens.issue, takes_body=True),
+    Route("DELETE", f"{API}/tokens/{{id}}", _ADMIN, tokens.revoke),
+    # Named by the contract, not built yet: 503 `not-available` to whoever may ask.
+    Route("GET", f"{API}/tools/{{name}}/at", _SEE, later),
+    Route("GET", f"{API}/tools/{{name}}/intents", _ADMIN, later),
+    Route("DELETE", f"{API}/tools/{{name}}/intents", _ADMIN, later),
+    Route("GET", f"{API}/runs/{{id}}/proof", _SEE, later),
+    Route("GET", f"{API}/runs/{{id}}/events", _SEE, later),
+    Route("POST", f"{API}/runs/{{id}}/cancel", ("exec", "admin"), later),
+    Route("GET", f"{API}/confirmations", ("exec", "confirm"), later),
+    Route("GET", f"{API}/confirmations/{{id}}", ("exec", "confirm"), later),
+    Route("POST", f"{API}/confirmations/{{id}}", ("confirm",), later),
+    Route("GET", f"{API}/audit/checkpoint", _READ, later),
+    Route("GET", f"{API}/audit/proof/{{index}}", _READ, later),
+    Route("GET", f"{API}/audit/consistency", _READ, later),
+    Route("GET", f"{API}/audit/anchors", _READ, later),
+    Route("POST", f"{API}/audit/verify", _READ, later),
+    Route("GET", f"{API}/stats", _READ, later),
+    Route("GET", f"{API}/reports/missing-tools", _READ, later),
+    Route("GET", f"{API}/sessions", _ADMIN, later),
+    Route("DELETE", f"{API}/sessions/{{id}}", _ADMIN, later),
+    Route("GET", f"{API}/events", _SEE, later),
+)
+
+
+def create_application(
+    parts: Parts,
+    pools: Pools,
+    *,
+    allowed_hosts: Sequence[str],
+    metrics_public: bool,
+    lifespan: Callable[[Starlette], Any] | None = None,
+) -> "Edge":
+    """The ASGI application over these parts."""
+
+    def authenticate(request: Request, access: tuple[str, ...]) -> Actor:
+        if access[0] in (OPEN, SIGNED) or (access[0] == METRICS and metrics_public):
+            return NOBODY
+        from_loopback = request.client is None or request.client.host in LOOPBACK_HOSTS
+        actor = parts.authority.authenticate(request.headers.get("authorization"), from_loopback=from_loopback)
+        need(actor, ["read"] if access[0] == METRICS else access)
+        return actor
+
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for route in ROUTES:
+        limit = _limit_of(parts, route)
+        by_path.setdefault(route.path, {})[route.method] = Endpoint(route, parts, pools, authenticate, limit)
+    starlette = Starlette(
+        routes=[_join(path, endpoints) for path, endpoints in by_path.items()],
+        exception_handlers={HTTPException: _http_error, Exception: _internal},
+        lifespan=lifespan,
+    )
+    starlette.router.redirect_slashes = False  # a 307 loses a webhook's body (facts/platform.md)
+    return Edge(starlette, _hosts(parts.public_url, allowed_hosts))
+
+
+class Edge:
+    """Outermost: whose Host is answered, and an id for each request, in its answer and its log lines."""
+
+    def __init__(self, inner: Any, hosts: frozenset[str]) -> None:
+        self._inner = inner
+        self._hosts = hosts
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        """ASGI."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        this = request_id(headers)
+        structlog.contextvars.bind_contextvars(request=this)
+
+        async def send_with_id(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", this.encode("ascii"))]
+            await send(message)
+
+        try:
+            if _host_of(headers.get("host", "")) in self._hosts:
+                await self._inner(scope, receive, send_with_id)
+            else:
+                message = Message("不认识这个 Host。", "This Host is not served here; see public_url and allowed_hosts.")
+                answer = respond(Answer(problem(400, "unknown-host", message), 400, media_type=PROBLEM))
+                await answer(scope, receive, send_with_id)
+        finally:
+            structlog.contextvars.unbind_contextvars("request")
+
+
+def _join(path: str, endpoints: Mapping[str, Endpoint]) -> StarletteRoute:
+    """One path, its verbs; HEAD asks as GET does, and what is not in the table is 405."""
+
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        found = endpoints.get(method) or endpoints.get("*")
+        if found is not None:
+            return await found(request)
+        allowed = ", ".join(sorted(endpoints))
+        message = Message(f"这里只接受 {allowed}。", f"Only {allowed} is taken here.")
+        return respond(
+            Answer(problem(405, "method-not-allowed", message), 405, {"Allow": allowed}, media_type=PROBLEM)
+        )
+
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    return StarletteRoute(path, endpoint, methods=methods)
+
+
+def _limit_of(parts: Parts, route: Route) -> Callable[[], int]:
+    name = "hooks" if route.pool == "hooks" else "params"
+    return lambda: parts.max_body[name]
+
+
+def _hosts(public_url: str, allowed: Sequence[str]) -> frozenset[str]:
+    return frozenset(host.lower() for host in (urlsplit(public_url).hostname or "", *LOOPBACK_HOSTS, *allowed) if host)
+
+
+def _host_of(header: str) -> str:
+    """The name in a Host header, without its port."""
+    text = header.strip().lower()
+    if text.startswith("["):
+        return text.partition("]")[0] + "]"
+    return text.rpartition(":")[0] if ":" in text else text
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    message = Message("没有这个地址。", "There is nothing at this address.") if status == 404 else INTERNAL
+    return respond(Answer(problem(status, "not-found" if status == 404 else "error", message), status, media_type=PROBLEM))
+
+
+async def _internal(_request: Request, _error: Exception) -> Response:
+    return respond(Answer(problem(500, "internal", INTERNAL), 500, media_type=PROBLEM))

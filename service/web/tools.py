@@ -1,0 +1,191 @@
+"""Tools and their versions, as lists and one by one (contract/http-api.md, The rest)."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from service.domain.definitions import EXECUTORS
+from service.domain.difference import difference
+from service.domain.tools import Tool, ToolVersion
+from service.errors import Message, NotFound, Unavailable
+from service.store import history, tools
+from service.web.exec import definition_of
+from service.web.lists import check_names, page, read_choice, read_cursor, read_limit, unfit, write_cursor
+from service.web.parts import Parts, etag
+from service.web.routing import Answer, Asked
+
+_STATES: Final = ("active", "removed", "orphaned", "unregistered")
+_FILTERS: Final = ("q", "executor", "author", "state", "format")
+
+
+def list_tools(parts: Parts, asked: Asked) -> Answer:
+    """Active tools, or those in `state`; an ETag over all that the answer depends on."""
+    check_names(asked, _FILTERS)
+    if asked.query.get("format", "bitong") != "bitong":
+        raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
+    wanted = _filter(asked)
+    index = parts.index
+    found = [tool for tool in index.named(asked.actor) if wanted(tool)]
+    tag = etag(index.revision, sorted(asked.query.items()), asked.actor.tools)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in [item.strip().removeprefix("W/") for item in asked.headers.get("if-none-match", "").split(",")]:
+        return Answer(b"", 304, headers)
+    return Answer(_page(parts, asked, found), headers=headers)
+
+
+def show_tool(parts: Parts, asked: Asked) -> Answer:
+    """One tool as the list shows it, and how its name stands."""
+    tool = _visible(parts, asked)
+    removed = None
+    if tool.state == "removed":
+        removed = {"at": tool.removed_at, "commit": tool.removed_commit, "by": tool.removed_by}
+    if tool.version is None:
+        return Answer({"name": tool.name, "state": tool.state, "behind": tool.behind, "removed": removed})
+    return Answer(item_of(parts, tool) | {"state": tool.state, "removed": removed})
+
+
+def list_versions(parts: Parts, asked: Asked) -> Answer:
+    """A tool's history, newest number first."""
+    check_names(asked, ())
+    tool = _visible(parts, asked)
+    with parts.database.read() as connection:
+        shown = page(
+            asked,
+            lambda before, limit: tools.versions(connection, tool.name, before=before, limit=limit),
+            lambda version: version.number,
+            version_of,
+        )
+    return Answer(shown)
+
+
+def show_version(parts: Parts, asked: Asked) -> Answer:
+    """One version with its whole definition."""
+    version = _version(parts, asked)
+    return Answer(version_of(version) | {"definition": version.definition.as_json(), "warnings": _warnings(version)})
+
+
+def show_source(parts: Parts, asked: Asked) -> Answer:
+    """The bytes of one version's TOOL.hdlp, as the commit holds them."""
+    version = _version(parts, asked)
+    with parts.database.read() as connection:
+        content = history.blob(connection, version.blob)
+    if content is None:
+        raise _no_version()
+    headers = {"Content-Disposition": f'attachment; filename="{version.tool}-{version.number}.TOOL.hdlp"'}
+    return Answer(content, headers=headers, media_type="text/plain; charset=utf-8")
+
+
+def show_diff(parts: Parts, asked: Asked) -> Answer:
+    """What changed since the version before, file by file."""
+    version = _version(parts, asked)
+    with parts.database.read() as connection:
+        before = tools.version(connection, version.tool, version.number - 1)
+        folder = version.tool.encode()
+        new = history.files(connection, folder, version.tree)
+        old = history.files(connection, folder, before.tree) if before is not None else []
+    return Answer(
+        {
+            "tool": version.tool,
+            "from": before.number if before is not None else None,
+            "to": version.number,
+            "same_meaning": version.same_meaning,
+            "files": difference(old, new),
+        }
+    )
+
+
+def item_of(parts: Parts, tool: Tool) -> dict[str, Any]:
+    """An item of the list of tools."""
+    version = tool.version
+    assert version is not None
+    definition = version.definition
+    shape = definition.as_json()
+    return {
+        "name": tool.name,
+        "display": definition.display,
+        "intent": definition.intent,
+        "method": definition.method,
+        "executor": definition.executor,
+        "params_schema": shape["params_schema"],
+        "constraints": shape["constraints"],
+        "effect": definition.effect,
+        "deprecated": definition.deprecated,
+        "author": definition.author,
+        "why": definition.why,
+        "definition": definition_of(version) | {"registered_at": version.registered_at},
+        "behind": tool.behind,
+        "warnings": _warnings(version) + [problem.as_json() for problem in parts.warn(definition)],
+    }
+
+
+def version_of(version: ToolVersion) -> dict[str, Any]:
+    """An item of the list of versions."""
+    return {
+        "version": version.number,
+        "state": version.state,
+        "commit": version.commit,
+        "tree": version.tree,
+        "blob": version.blob,
+        "sha256": version.sha256,
+        "author": version.definition.author,
+        "why": version.definition.why,
+        "created": version.definition.created,
+        "git_author": version.git_author,
+        "git_committed_at": version.git_committed_at,
+        "pusher": version.pusher,
+        "registered_at": version.registered_at,
+        "same_meaning": version.same_meaning,
+    }
+
+
+def _page(parts: Parts, asked: Asked, found: list[Tool]) -> dict[str, Any]:
+    """All of them unless a limit is given; the cursor counts from the start of this revision's order."""
+    start = read_cursor(asked) or 0
+    limit = read_limit(asked, default=len(found) or 1)
+    following = write_cursor(start + limit) if start + limit < len(found) else None
+    return {"items": [item_of(parts, tool) for tool in found[start : start + limit]], "next": following}
+
+
+def _filter(asked: Asked) -> Callable[[Tool], bool]:
+    state = read_choice(asked, "state", _STATES) or "active"
+    executor = read_choice(asked, "executor", EXECUTORS)
+    author, said = asked.query.get("author"), asked.query.get("q", "").casefold()
+
+    def wanted(tool: Tool) -> bool:
+        if tool.state != state or tool.version is None:
+            return False
+        definition = tool.version.definition
+        texts = (definition.name, definition.display, definition.intent, definition.why)
+        return (
+            (executor is None or definition.executor == executor)
+            and (author is None or definition.author == author)
+            and (not said or any(said in text.casefold() for text in texts))
+        )
+
+    return wanted
+
+
+def _visible(parts: Parts, asked: Asked) -> Tool:
+    tool = parts.index.find(asked.path["name"], asked.actor)
+    if tool is None:
+        raise NotFound(Message("没有这个工具。", "There is no such tool."), code="unknown-tool")
+    return tool
+
+
+def _version(parts: Parts, asked: Asked) -> ToolVersion:
+    tool = _visible(parts, asked)
+    number = asked.path["number"]
+    if not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise unfit("number", "版本号为正整数。", "A version is a positive number.")
+    with parts.database.read() as connection:
+        version = tools.version(connection, tool.name, int(number))
+    if version is None:
+        raise _no_version()
+    return version
+
+
+def _no_version() -> NotFound:
+    return NotFound(Message("没有这个版本。", "There is no such version."), code="unknown-version")
+
+
+def _warnings(version: ToolVersion) -> list[dict[str, Any]]:
+    return [warning.as_json() for warning in version.warnings]
