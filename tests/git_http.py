@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 from urllib.parse import quote, unquote
 
 ENVIRONMENT = {
@@ -46,7 +47,7 @@ def git(*arguments: str | os.PathLike[str], at: Path | None = None, stdin: bytes
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came: method, path with query, whether it carried the right credentials, its Git-Protocol header."""
+    """One request as it came: method, path with query, whether its credentials were right, two of its headers."""
 
     method: str
     path: str
@@ -62,6 +63,7 @@ class Faults:
     `status`: answer this status (401, 404, 500 …) at once. `location`: with a 3xx status, where to send the caller.
     `hang`: read the request and never answer (until the server closes). `drop`: close without an answer.
     `cut`: send only the first N bytes of the answer's body, then close. `sleep_s`: wait before the real answer.
+    `slow_s`: wait so long after each megabyte of the answer.
     `only`: let the fault apply only to requests whose path contains this text.
     """
 
@@ -71,6 +73,7 @@ class Faults:
     drop: bool = False
     cut: int | None = None
     sleep_s: float = 0.0
+    slow_s: float = 0.0
     only: str = ""
 
 
@@ -85,7 +88,7 @@ class _State:
 
 
 class GitHttpServer:
-    """Serves every bare repository below `folder`; with `token`, only to Basic auth `user:token` (any user where None).
+    """Serves every bare repository below `folder`; with `token`, only to Basic auth `user:token` (any user if None).
 
     `requests` lists what came since `forget()`; `faults` may be replaced or changed at any time; `prefix` is a sub-path
     such as `/code`, to which the repositories' paths are relative.
@@ -147,7 +150,7 @@ class GitHttpServer:
         self._server.server_close()
         self._thread.join(5)
 
-    def __enter__(self) -> "GitHttpServer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -256,12 +259,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, [(name, value) for name, value in headers if name != "Status"], content)
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
-        cut = self.state.faults.cut if self.state.faults.only in self.path else None
+        faults = self.state.faults if self.state.faults.only in self.path else Faults()
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content if cut is None else content[:cut])
-        if cut is not None:
-            self.close_connection = True
+        if faults.cut is not None:
+            content, self.close_connection = content[: faults.cut], True
+        for start in range(0, len(content), 1 << 20):
+            self.wfile.write(content[start : start + (1 << 20)])
+            if faults.slow_s:
+                self.state.closing.wait(faults.slow_s)

@@ -88,3 +88,7 @@ class Builder:
     def push(self, tree: str, *parents: str, message: str = "一步") -> str:
         """Commit and move."""
         return self.move(self.commit(tree, *parents, message=message))
+
+    def push_as(self, author: bytes) -> str:
+        """Commit one good tool with this author line, and move."""
+        return self.move(self.commit(self.root(self.tool("good")), author=author))

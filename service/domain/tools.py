@@ -236,6 +236,21 @@ def reachable(graph: Graph, tip: str) -> set[str]:
     return seen
 
 
+def dropped_by(graph: Graph, tip: str, made: Sequence[str]) -> str:
+    """The merge of the tip's first-parent line that brought these commits in and took the side without their folder."""
+    line = [tip]
+    while parents := graph.parents(line[-1]):
+        line.append(parents[0])
+    low, high = 0, len(line) - 1  # line[low] reaches them; the last one that does is sought
+    while low < high:
+        middle = (low + high + 1) // 2
+        if reachable(graph, line[middle]).isdisjoint(made):
+            high = middle - 1
+        else:
+            low = middle
+    return line[low]
+
+
 def between(graph: Graph, before: str | None, after: str, known: Callable[[str], bool]) -> set[str]:
     """The commits of `before..after`; `before` None stands for a new branch: all that `after` reaches."""
     if not known(after) or (before is not None and not known(before)):

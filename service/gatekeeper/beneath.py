@@ -63,7 +63,7 @@ class Roots:
     def opened_parent(self, path: str) -> Iterator[tuple[int, str]]:
         """The folder that `path` is to stand in, opened as above, and its last name. Raises CannotDo."""
         folder, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
+        if name in ("", ".", "..") or "\0" in name:
             raise CannotDo(f"{path} 不是一个文件的路径", f"{path} is not the path of a file")
         with self.opened(folder or ("/" if path.startswith("/") else ".")) as descriptor:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

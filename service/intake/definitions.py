@@ -19,6 +19,7 @@ from service.intake.yaml_parsers import PARSER
 FIELDS: Final = tuple(READERS)
 REQUIRED: Final = FIELDS[:10]
 ADDRESS: Final = "HLDP://"
+ABOUT_UNDECLARED: Final = frozenset({"cmd-missing", "undeclared-slot"})
 
 
 def too_large(size: int) -> Reading:
@@ -127,7 +128,14 @@ def _definition(
         _take(notes, check_command(definition))
     if values["executor"] is not None and values["method"] is not None:
         _check_method(notes, definition, extra_operations)
+        if not _parameters_known(found.get("params_schema")):
+            notes.problems = [problem for problem in notes.problems if problem.code not in ABOUT_UNDECLARED]
     return definition
+
+
+def _parameters_known(node: yaml.Node | None) -> bool:
+    """Whether `params_schema` could be read; else nothing can be said to be undeclared."""
+    return isinstance(node, yaml.Mapping) or (isinstance(node, yaml.Scalar) and node.empty)
 
 
 def _missing(notes: Notes, root: yaml.Node, name: str) -> None:

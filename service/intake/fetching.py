@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,8 @@ from service.intake.trees import Undecodable, entries
 MAX_PACKS: Final = 50
 MAX_LOOSE_IN_ONE_FOLDER: Final = 200  # of 256 folders, as git estimates it: some 50,000 loose objects
 HAVES: Final = 32
-BACK_OFF_MINUTES: Final = (1, 2, 5, 10, 20, 40)
+# After the first clone none: it may have been cut off by a restart of ours. At most six in any hour.
+BACK_OFF_MINUTES: Final = (0, 2, 5, 10, 20, 40)
 
 
 class BareMirror:
@@ -149,8 +150,10 @@ class BareMirror:
 class CloneLog:
     """When clones began that no whole look followed, in a small file: so that a broken repository costs few of them."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        """`clock`: seconds since 1970."""
         self._path = path
+        self._clock = clock
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -168,7 +171,7 @@ class CloneLog:
         if not state["count"]:
             return 0.0
         minutes = BACK_OFF_MINUTES[min(state["count"], len(BACK_OFF_MINUTES)) - 1]
-        since = time.time() - state["at"]
+        since = self._clock() - state["at"]
         return minutes * 60 - since if since >= 0 else 0.0  # a clock set back does not lock us out
 
     def begin(self) -> None:
@@ -179,7 +182,7 @@ class CloneLog:
             raise Unreachable(
                 state.get("code", "repository-damaged"), f"{cause}; the next clone is tried in {wait_s:.0f} s"
             )
-        self._write({"count": state["count"] + 1, "at": time.time()})
+        self._write({"count": state["count"] + 1, "at": self._clock()})
 
     def failed(self, code: str, cause: str) -> None:
         """Say why, for the looks that come too soon."""

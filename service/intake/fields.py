@@ -13,7 +13,7 @@ from typing import Final
 
 from service.domain.definitions import Problem
 from service.domain.parameters import MAX_INTEGER
-from service.domain.quoting import code_point, quoted
+from service.domain.quoting import code_point, quoted, shown_name
 from service.intake import strict_yaml as yaml
 from service.intake.characters import bad_character, first_bad, narrow, wide_names
 
@@ -57,6 +57,10 @@ class Notes:
     def warn(self, node: yaml.Node, field: str | None, code: str, zh: str, en: str) -> None:
         """Note what is allowed and probably not meant."""
         self.warnings.append(Problem(code, zh, en, field, node.line, node.column))
+
+    def without_reported(self, key: str) -> str:
+        """A key without the characters that were reported where they stand, so that one mistake is one problem."""
+        return "".join(character for character in key if character not in self.reported) if self.reported else key
 
     def placed(self, found: Problem) -> Problem:
         """The problem of a rule that knows fields only, with the place of its field or of the nearest one around it."""
@@ -294,8 +298,9 @@ def keys(
     """The known keys of a mapping, and those that unknown ones probably meant. Keys `x-…` are ignored."""
     found: dict[str, yaml.Node] = {}
     meant: set[str] = set()
-    for name, (key, value) in node.pairs.items():
-        if name in known:
+    for written, (key, value) in node.pairs.items():
+        name = notes.without_reported(written)
+        if name in known and name not in found:
             found[name] = value
             place = value if isinstance(value, yaml.Scalar) else key
             notes.places[f"{prefix}{name}"] = (place.line, place.column)
@@ -306,7 +311,7 @@ def keys(
 
 
 def _unknown(notes: Notes, key: yaml.Scalar, prefix: str, known: Collection[str]) -> str | None:
-    field = f"{prefix}{key.text[:64]}"
+    field = f"{prefix}{shown_name(key.text)}"
     if notes.full:
         notes.problem(key, field, "unknown-field", "没有这个字段。", "There is no such field.")
         return None

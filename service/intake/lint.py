@@ -71,13 +71,11 @@ def _definitions_of(folder: Path) -> list[Path]:
 
 
 def _read_file(path: Path) -> Reading:
+    if path.is_symlink() or path.parent.is_symlink():
+        return _refusal("symlink", "是符号链接，登记时会被拒绝。", "It is a symbolic link, which registration rejects.")
     if path.name != FILE_NAME:
         return _misnamed(path)
     try:
-        if stat.S_ISLNK(path.lstat().st_mode) or path.parent.is_symlink():
-            return _refusal(
-                "symlink", "是符号链接，登记时会被拒绝。", "It is a symbolic link, which registration rejects."
-            )
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return _unreadable(error)

@@ -110,13 +110,25 @@ class Mirror:
         request = {**self._request, "tips": list(tips), "keep": list(keep), "full": full}
         with self._looking:
             try:
-                yield from self._talk(request, known)
+                yield from self._talk_again(request, known)
             except Ended as ended:
                 raise self._failure(*_why(ended)) from ended
             except TimeoutError as error:
                 raise self._failure("repository-timeout", f"over {self._deadline_s:g} s") from error
             except wire.Garbled as error:
                 raise self._failure("repository-damaged", str(error)) from error
+
+    def _talk_again(self, request: Mapping[str, Any], known: Callable[[], Iterable[str]]) -> Iterator[Seen]:
+        """A helper that had just died takes a look with it, before a word of it was said; a new one gets it then."""
+        said = False
+        try:
+            for seen in self._talk(request, known):
+                said = True
+                yield seen
+        except Ended as ended:
+            if said or ended.exit_code is not None:
+                raise
+            yield from self._talk(request, known)
 
     def _talk(self, request: Mapping[str, Any], known: Callable[[], Iterable[str]]) -> Iterator[Seen]:
         with Connection(self._helper, self._deadline_s + _GRACE_S) as connection:

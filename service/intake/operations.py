@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from service.domain.definitions import ABSENT, Definition, Problem
 from service.domain.methods import secret_in_query, slot_problem
-from service.domain.quoting import quoted
+from service.domain.quoting import quoted, shown_name
 
 VERSIONS: Final = ("7.0.10", "11.0.15")
 _REPOSITORY_PATH: Final = "/repos/{owner}/{repo}"
@@ -130,7 +130,7 @@ def _unknown_parameter(name: str, method: str, takes: list[str]) -> Problem:
         "unknown-operation-parameter",
         f"接口{method}没有参数{quoted(name)}；{zh}",
         f"The operation {method} has no parameter {quoted(name)}: {en}",
-        f"params_schema.{name[:64]}",
+        f"params_schema.{shown_name(name)}",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from service.domain.definitions import ABSENT, TYPES, Parameter
 from service.domain.parameters import MAX_INTEGER, value_problem
 from service.domain.patterns import PatternError, compile_pattern
-from service.domain.quoting import code_point, quoted
+from service.domain.quoting import code_point, quoted, shown_name
 from service.intake import fields
 from service.intake import strict_yaml as yaml
 from service.intake.characters import wide_names
@@ -40,7 +40,7 @@ def read_parameters(notes: Notes, node: yaml.Node) -> dict[str, Parameter]:
     for name, (key, value) in node.pairs.items():
         if name.startswith("x-"):
             continue
-        field = f"params_schema.{name[:64]}"
+        field = f"params_schema.{shown_name(name)}"
         notes.places[field] = (key.line, key.column)
         if _NAME.fullmatch(name) is None:
             _bad_name(notes, key, field)
@@ -303,7 +303,7 @@ def _json(notes: Notes, node: yaml.Node, field: str) -> Any:
         items = [_json(notes, item, f"{field}[{index}]") for index, item in enumerate(node.items)]
         return ABSENT if any(item is ABSENT for item in items) else items
     if isinstance(node, yaml.Mapping):
-        pairs = {name: _json(notes, value, f"{field}.{name[:64]}") for name, (_, value) in node.pairs.items()}
+        pairs = {name: _json(notes, value, f"{field}.{shown_name(name)}") for name, (_, value) in node.pairs.items()}
         sound = all(fields.clean(notes, key, field, name) for name, (key, _) in node.pairs.items())
         return ABSENT if not sound or any(value is ABSENT for value in pairs.values()) else pairs
     found = fields.scalar(notes, node, field, ("值", "a value"))

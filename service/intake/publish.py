@@ -17,6 +17,7 @@ from service.domain.tools import (
     ToolVersion,
     between,
     collision_key,
+    dropped_by,
     place,
     reachable,
     settle_collisions,
@@ -234,11 +235,24 @@ class _Publication:
         }
         placements = settle_collisions(self.graph, self.tip, placements, self._has_definition)
         names = {_name(folder): placement for folder, placement in placements.items() if _is_name(folder)}
-        if reach is not None:
-            for _, name, _, _ in tools.version_states(self.connection):
-                names.setdefault(name, Placement("orphaned"))
+        self._place_absent(names, {_name(folder) for folder in standings}, reach)
         self._write_states(names, reach)
         self._write_rejections(placements, standings)
+
+    def _place_absent(self, names: dict[str, Placement], standing: set[str], reach: set[str] | None) -> None:
+        """Names whose versions the tip does not reach, or whose folder a merge left behind on the side it did not take."""
+        left = {_name(folder) for folder in self.old_standings} - standing
+        rows = tools.version_states(self.connection, None if reach is not None else left | set(self.result.registered))
+        reached = {name for _, name, commit, _ in rows if reach is None or commit in reach}
+        commits: dict[str, list[str]] = {}
+        for _, name, commit, _ in rows:
+            commits.setdefault(name, []).append(commit)
+        for name, made in commits.items():
+            if name in reached and name not in standing:
+                dropped = dropped_by(self.graph, self.tip, made)
+                names[name] = Placement("removed", removed_by=dropped, made_by=dropped)
+            elif name not in reached and names.get(name, Placement("removed")).state == "removed":
+                names[name] = Placement("orphaned")
 
     def _affected(self, standings: Mapping[bytes, Standing], *, everything: bool) -> set[bytes]:
         """The folders whose placement may differ from the last tip's; the others keep theirs."""
@@ -316,7 +330,8 @@ class _Publication:
             if placement.collides_with is not None:
                 current.add((folder, bytes.fromhex(standings[folder].made_by), "name-collision"))
                 collisions.append(self._collision(folder, placement.collides_with, standings[folder]))
-        tools.set_current_rejections(self.connection, placements, current)
+        gone = self.old_standings.keys() - standings.keys()
+        tools.set_current_rejections(self.connection, placements.keys() | gone, current)
         fresh = [item for item in collisions if not tools.has_rejection(self.connection, item.row)]
         tools.add_rejections(self.connection, [item.row for item in collisions])
         self.facts += [_rejection_fact(item) for item in fresh]

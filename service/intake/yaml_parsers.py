@@ -38,6 +38,14 @@ class PythonParser(yaml.SafeLoader):
                 break
         return ScalarToken("".join(chunks), plain=True, start_mark=start, end_mark=end)
 
+    def scan_block_scalar_indentation(self) -> Any:
+        """The first line's spaces; a tab there is refused, as by libyaml."""
+        found = super().scan_block_scalar_indentation()
+        if self.peek() == "\t":
+            said = "found a tab character where an indentation space is expected"
+            raise ScannerError("while scanning a block scalar", None, said, self.get_mark())
+        return found
+
     def _plain_length(self) -> int:
         length = 0
         closing = ",[]{}" if self.flow_level else ""

@@ -330,6 +330,23 @@ def example(path: Path, runs: int = 0) -> Builder:
     return log
 
 
+def change(path: Path, *statements) -> None:
+    """Run statements on the copy; each is SQL, or a pair of SQL and its values."""
+    db = sqlite.connect(path)
+    for statement in statements:
+        sql, values = (statement, ()) if isinstance(statement, str) else statement
+        db.execute(sql, values)
+    db.commit()
+    db.close()
+
+
+def read(path: Path, sql: str):
+    db = sqlite.connect(path)
+    row = db.execute(sql).fetchone()
+    db.close()
+    return row[0]
+
+
 def bench(entries: int) -> None:
     """Print how many entries a second are verified, of a log that is runs for the most part."""
     with tempfile.TemporaryDirectory() as folder:

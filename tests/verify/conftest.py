@@ -1,0 +1,22 @@
+"""What the verifier's tests share: one whole database, and a copy of it to spoil."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.verify.builder import example
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory):
+    """A log of everything, with a tile; built once, and what the builder knows of it."""
+    path = tmp_path_factory.mktemp("original") / "bitong.db"
+    log = example(path, runs=150)
+    log.close()
+    return log
+
+
+@pytest.fixture
+def copy(original, tmp_path):
+    return Path(shutil.copy(original.path, tmp_path / "copy.db"))
