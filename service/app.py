@@ -10,9 +10,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import structlog
@@ -23,6 +24,7 @@ from service import __version__, logs
 from service.domain.audit import SYSTEM, Fact
 from service.domain.definitions import Definition, Problem
 from service.domain.executors import Executor
+from service.domain.history import Progress
 from service.errors import BitongError, Message, UsageError
 from service.execution.execute import Execution, recover
 from service.execution.executors.gatekeeper import GatekeeperExecutor
@@ -58,7 +60,13 @@ _EXEC_SPARE: Final = 16  # threads beside those that run, so that refusals are s
 class Bitong:
     """One service on one data folder. `open` it, use its parts, `close` it."""
 
-    def __init__(self, settings: Settings, *, control: Control | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        control: Control | None = None,
+        progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
         self.settings = settings
         self.folder = DataFolder(Path(settings.data_dir))
         self.folder.make()
@@ -87,6 +95,7 @@ class Bitong:
             tools_path=settings.tools_path,
             repository_id=self.identity,
             before=self.identity.resolve,
+            progress=progress,
         )
         self.worker = Worker(self.ingest, interval_s=settings.poll_interval_s, looked=self._looked)
         self.execution = Execution(
@@ -157,7 +166,10 @@ class Bitong:
 
     def _started(self) -> Fact:
         settings = self.settings
-        digests = {"shell_read_paths": _digest(list(settings.shell_read_paths)), "gatekeepers": _digest(sorted(settings.nodes))}
+        digests = {
+            "shell_read_paths": _digest(list(settings.shell_read_paths)),
+            "gatekeepers": _digest(sorted(settings.nodes)),
+        }
         facts = {"version": __version__, "sandbox": self.sandbox.mode, "digests": digests}
         return Fact("service.started", SYSTEM, facts)
 
@@ -212,7 +224,10 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
             "tools": ("Tools that can run", lambda: float(len(bitong.ingest.index))),
             "log_entries": ("Entries in the log", lambda: float(bitong.database.log.size)),
             "database_bytes": ("Bytes of the database on disk", lambda: float(bitong.database.bytes())),
-            "repository_trouble": ("1 while the repository cannot be read", lambda: float(bitong.ingest.trouble is not None)),
+            "repository_trouble": (
+                "1 while the repository cannot be read",
+                lambda: float(bitong.ingest.trouble is not None),
+            ),
         }
     )
 
@@ -255,10 +270,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._bitong = bitong
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        """SIGTERM or SIGINT came."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of handlers
+        """SIGTERM or SIGINT came; a second one ends the grace. Not uvicorn's own, which would raise the signal again."""
         first = not self.should_exit
-        super().handle_exit(signal.SIGTERM if first else sig, frame)
+        self.should_exit = True
+        self.force_exit = not first and sig == signal.SIGINT
         execution = self._bitong.execution
         execution.refuse_new()
         grace = self._bitong.settings.shutdown_grace_s if first else 0
@@ -278,7 +294,8 @@ def _listen(settings: Settings) -> socket.socket:
         reason = os.strerror(error.errno or 0)
         raise UsageError(
             Message(
-                f"无法监听 {settings.host}:{settings.port}：{reason}", f"Cannot listen on {settings.host}:{settings.port}: {reason}"
+                f"无法监听 {settings.host}:{settings.port}：{reason}",
+                f"Cannot listen on {settings.host}:{settings.port}: {reason}",
             )
         ) from None
     listener.listen(2048)
@@ -347,12 +364,9 @@ def main() -> int:
         if config is not None:
             refuse_open_file(config)
         serve(settings)
-    except UsageError as error:
-        print(f"bitong: {error.message.zh}\nbitong: {error.message.en}", file=sys.stderr)
-        return 2
     except BitongError as error:
-        print(f"bitong: {error.message.zh}\nbitong: {error.message.en}", file=sys.stderr)
-        return 3
+        sys.stderr.write(f"bitong: {error.message.zh}\nbitong: {error.message.en}\n")
+        return 2 if isinstance(error, UsageError) else 3
     return 0
 
 

@@ -4,11 +4,12 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import Processor
 
 
 def configure(*, level: int = logging.INFO) -> None:
     """Set up structlog, and let the standard library's loggers (uvicorn) go the same way."""
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),

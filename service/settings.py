@@ -143,7 +143,9 @@ def _folder_path(value: Any) -> str:
 _MIB: Final = 1024 * 1024
 
 SETTINGS: Final = (
-    Setting("data_dir", Path("./data"), "everything Bitong keeps: database, mirror, keys, lock", lambda v: Path(_text(v))),
+    Setting(
+        "data_dir", Path("./data"), "everything Bitong keeps: database, mirror, keys, lock", lambda v: Path(_text(v))
+    ),
     Setting("host", "127.0.0.1", "address to listen on", _text),
     Setting("port", 8920, "port to listen on; 0 lets the system choose", _whole(0, 65_535)),
     Setting("public_url", "http://127.0.0.1:8920", "how people and the forge reach it, sub-path included", _url),
@@ -152,7 +154,9 @@ SETTINGS: Final = (
     Setting("database_url", None, "an SQLAlchemy URL; SQLite in data_dir unless set", _text),
     Setting("repository_url", None, "native-repo: an http(s) URL or a local path", _repository),
     Setting("repository_branch", "main", "the tracked branch", _branch),
-    Setting("repository_id", None, "the forge's number of the repository; asked of the API unless set", _whole(1, 2**53)),
+    Setting(
+        "repository_id", None, "the forge's number of the repository; asked of the API unless set", _whole(1, 2**53)
+    ),
     Setting("tools_path", "tools", "the folder of tools in the repository", _folder_path),
     Setting("repository_username", "bitong", "user name for git over HTTP", _text),
     Setting("repository_token", None, "token for git over HTTP", _secret, secret=True),
@@ -166,7 +170,12 @@ SETTINGS: Final = (
     Setting("forgejo_token", None, "the service's own token for the forge's API", _secret, secret=True),
     Setting("gatekeepers", {}, "name → {url, token or token_file, answer, argv, cmd, insecure}", _table, secret=True),
     Setting("gatekeeper_default", None, "the node of definitions that name none", _text),
-    Setting("shell_sandbox", "bubblewrap", "how shell tools are kept apart: bubblewrap, or none", _one_of("bubblewrap", "none")),
+    Setting(
+        "shell_sandbox",
+        "bubblewrap",
+        "how shell tools are kept apart: bubblewrap, or none",
+        _one_of("bubblewrap", "none"),
+    ),
     Setting("shell_network", False, "whether shell tools have a network", _flag),
     Setting("shell_read_paths", (), "further paths that shell tools may read", _texts),
     Setting("shell_tmp_bytes", 64 * _MIB, "bytes of a shell tool's /tmp and /dev/shm", _whole(1024, 2**40)),
@@ -292,7 +301,9 @@ def _from_file(path: Path) -> dict[str, Any]:
         line = re.search(r"line \d+", str(error))
         where = line.group() if line else "somewhere"
         raise UsageError(
-            Message(f"配置文件 {path} 不是有效的 TOML（{where}）。", f"The configuration {path} is no valid TOML ({where}).")
+            Message(
+                f"配置文件 {path} 不是有效的 TOML（{where}）。", f"The configuration {path} is no valid TOML ({where})."
+            )
         ) from None
     return _named(content, lambda name: name)
 
@@ -325,7 +336,9 @@ def _content_of(shown: str, value: Any) -> str:
         return Path(str(value)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(Message(f"{shown} 所指的文件读不到：{reason}", f"{shown}: cannot read the file it names: {reason}")) from None
+        raise UsageError(
+            Message(f"{shown} 所指的文件读不到：{reason}", f"{shown}: cannot read the file it names: {reason}")
+        ) from None
 
 
 def _unknown(name: str, shown: Callable[[str], str]) -> UsageError:
@@ -343,7 +356,9 @@ def _read(setting: Setting, value: Any) -> Any:
 
 
 def _bad(name: str, wants: str) -> UsageError:
-    return UsageError(Message(f"设置 {name} 的值不合适，应为：{wants}", f"The setting {name} has an unfit value; it takes {wants}."))
+    return UsageError(
+        Message(f"设置 {name} 的值不合适，应为：{wants}", f"The setting {name} has an unfit value; it takes {wants}.")
+    )
 
 
 def _unsafe(name: str) -> UsageError:
@@ -391,5 +406,5 @@ def _node(name: str, value: Any) -> Node:
 
 def _unknown_key(name: str, key: str) -> UsageError:
     near = difflib.get_close_matches(key, _NODE_KEYS, n=1, cutoff=0.5)
-    hint = f" {near[0]}" if near else ""
-    return UsageError(Message(f"{name} 中没有 {key} 这一项。{hint}", f"{name} has no key {key}.{hint and ' Did you mean' + hint + '?'}"))
+    zh, en = (f"是否想写 {near[0]}？", f" Did you mean {near[0]}?") if near else ("", "")
+    return UsageError(Message(f"{name} 中没有 {key} 这一项。{zh}", f"{name} has no key {key}.{en}"))

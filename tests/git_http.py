@@ -39,7 +39,11 @@ def git(*arguments: str | os.PathLike[str], at: Path | None = None, stdin: bytes
     `environment` overrides variables (`GIT_AUTHOR_DATE="…"`). Raises AssertionError with git's words when it fails.
     """
     done = subprocess.run(
-        ["git", *map(os.fspath, arguments)], cwd=at, input=stdin, capture_output=True, env={**ENVIRONMENT, **environment}
+        ["git", *map(os.fspath, arguments)],
+        cwd=at,
+        input=stdin,
+        capture_output=True,
+        env={**ENVIRONMENT, **environment},
     )
     assert done.returncode == 0, f"git {arguments}: {done.stderr.decode(errors='replace')}"
     return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")

@@ -64,5 +64,3 @@ def new_token() -> str:
 def token_hash(token: str) -> bytes:
     """SHA-256; the token itself has full entropy, so no slow hash is needed."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-

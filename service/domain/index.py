@@ -1,6 +1,6 @@
 """The Index: an immutable view of all names and what runs for each, swapped whole (seed §2, the tools' index on the desk)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from service.domain.actors import Actor
 from service.domain.tools import Tool
@@ -10,7 +10,7 @@ class Index:
     """Every name in the registry at one revision. Reading it needs no lock, since it never changes."""
 
     def __init__(self, tools: Iterable[Tool], revision: int) -> None:
-        self._tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+        self._tools = {tool.name: tool for tool in tools}
         self.revision = revision
 
     def changed(self, tools: Iterable[Tool], revision: int) -> "Index":

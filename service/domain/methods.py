@@ -137,6 +137,13 @@ def _needs_cmd(schema: Mapping[str, Parameter]) -> Iterable[Problem]:
         )
     elif cmd.type != "string":
         yield _wrong_type("cmd", "string", cmd.type)
+    elif cmd.secret:
+        yield Problem(
+            "secret-in-command",
+            "cmd会成为进程的参数，别的进程看得到，不能是secret；密钥请用stdin或env传。",
+            "cmd becomes a process's argument, which others see, and cannot be secret: hand secrets over by stdin or env.",
+            "params_schema.cmd",
+        )
 
 
 def _wrong_type(name: str, wanted: str, got: str) -> Problem:
@@ -188,7 +195,7 @@ def _check_operation_name(definition: Definition) -> list[Problem]:
 def _check_api(definition: Definition) -> tuple[list[Problem], list[Problem]]:
     method = definition.method
     if not is_route(method):
-        if _NAME.fullmatch(method):
+        if _NAME.fullmatch(method) and method not in VERBS:
             return [], []
         return [
             _bad_route(

@@ -13,33 +13,9 @@ from typing import Any, Final
 from service.domain.definitions import ABSENT, Definition, Parameter, Problem
 from service.domain.executors import ParameterProblem
 from service.domain.quoting import quoted
+from service.domain.scripts import script_items
 
 _SLOT: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]{0,63})\}")
-_SHELL_NAME: Final = re.compile(r"(?:ba|da|z|k|mk|a|fi|c|tc|r|rba)?sh|busybox|su|runuser|flock|script")
-_INTERPRETER_NAME: Final = re.compile(
-    r"(?:python|pypy|perl|ruby|node|nodejs|bun|deno|php|lua|luajit|Rscript|pwsh|powershell)[0-9.]*(?:\.exe)?"
-)
-_LETTERS: Final = re.compile(r"[-+][A-Za-z]*")
-_LONG_SCRIPT: Final = ("--eval", "--print", "--command", "--run", "-Command", "-EncodedCommand")
-# Options of shells and interpreters whose value is the next item, and no script.
-_WITH_VALUE: Final = frozenset(
-    {
-        "-o",
-        "+o",
-        "-O",
-        "+O",
-        "--rcfile",
-        "--init-file",
-        "-W",
-        "-X",
-        "-I",
-        "-M",
-        "--require",
-        "--import",
-        "--user",
-        "--group",
-    }
-)
 
 
 def slots(item: str, schema: Mapping[str, Parameter]) -> list[str]:
@@ -52,7 +28,7 @@ def check_command(definition: Definition) -> tuple[list[Problem], list[Problem]]
     command, schema = definition.command or (), definition.params_schema
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    scripts = _script_items(command)
+    scripts = script_items(command)
     for index, item in enumerate(command):
         field = f"command[{index}]"
         held = slots(item, schema)
@@ -122,47 +98,6 @@ def _undeclared(name: str, field: str, schema: Mapping[str, Parameter]) -> Probl
         f"No parameter {quoted(name)} is declared, so {{{name}}} is handed over as it stands: {en}",
         field,
     )
-
-
-def _script_items(command: Sequence[str]) -> set[int]:
-    """Indexes of items that a shell or interpreter reads as code: the text after `-c`, `-e` and their like.
-
-    The program may stand behind others (`sudo`, `env`, `timeout 5`), so every item is looked at that could be one.
-    """
-    found: set[int] = set()
-    for index, item in enumerate(command):
-        program = item.rsplit("/", 1)[-1]
-        if _SHELL_NAME.fullmatch(program):
-            found |= _scripts_after(command, index + 1, "c")
-        elif _INTERPRETER_NAME.fullmatch(program):
-            found |= _scripts_after(command, index + 1, "c" if program.startswith(("python", "pypy")) else "eEpr")
-    return found
-
-
-def _scripts_after(command: Sequence[str], index: int, letters: str) -> set[int]:
-    """The options that follow a program, up to its first operand, such as a script's file."""
-    found: set[int] = set()
-    while index < len(command):
-        item = command[index]
-        if item == "--" or not item.startswith(("-", "+")):
-            return found
-        if item in _LONG_SCRIPT or (not item.startswith("--") and (item[-1] in letters) and _LETTERS.fullmatch(item)):
-            found.add(index + 1)
-            index += 1
-        elif _joined_to_script(item, letters):
-            found.add(index)
-        elif item in _WITH_VALUE:
-            index += 1
-        index += 1
-    return found
-
-
-def _joined_to_script(item: str, letters: str) -> bool:
-    """`-e{code}`, `--eval={code}`, or an option that a placeholder could make one."""
-    head = _SLOT.split(item, maxsplit=1)[0]
-    if item.startswith("--"):
-        return head.startswith(tuple(f"{option}=" for option in _LONG_SCRIPT))
-    return head in ("-", "+") or any(letter in head[1:] for letter in letters)
 
 
 def render(

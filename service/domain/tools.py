@@ -83,7 +83,9 @@ class Graph(Protocol):
 Verdict = Callable[[bytes, Standing], str]
 
 
-def trace(graph: Graph, start: str, base: Base | None = None, want: Iterable[bytes] | None = None) -> dict[bytes, Standing]:
+def trace(
+    graph: Graph, start: str, base: Base | None = None, want: Iterable[bytes] | None = None
+) -> dict[bytes, Standing]:
     """For each folder at `start` (or those wanted): while a parent has the same tree, go to the first such parent.
 
     A folder that was there once and is gone is in the answer with `tree` None; one that never was is not in it.
@@ -137,7 +139,6 @@ class Placement:
     behind: bool = False
     removed_by: str | None = None
     collides_with: bytes | None = None
-    made_by: str | None = None
 
 
 def place(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, base: Base | None = None) -> Placement:
@@ -145,12 +146,12 @@ def place(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, bas
     kind = verdict(folder, standing)
     if kind == "none":
         before = _fall_back(graph, folder, standing, verdict, base)
-        return Placement("removed", before, removed_by=standing.made_by, made_by=standing.made_by)
+        return Placement("removed", before, removed_by=standing.made_by)
     if kind == "valid":
-        return Placement("active", standing.made_by, made_by=standing.made_by)
+        return Placement("active", standing.made_by)
     commit = _fall_back(graph, folder, standing, verdict, base)
     state = "unregistered" if commit is None else "active"
-    return Placement(state, commit, behind=commit is not None, made_by=standing.made_by)
+    return Placement(state, commit, behind=commit is not None)
 
 
 def _fall_back(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, base: Base | None) -> str | None:

@@ -29,7 +29,7 @@ RETRY_RECORD_S: Final = 0.5
 _NOT_BUILT: Final = Message("这一功能尚未提供。", "This part is not available yet.")
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not a fault
+class Refused(Exception):
     """A call on a known tool that never started: why, and the run that says so."""
 
     def __init__(self, cause: BitongError, version: ToolVersion, run: Run | None) -> None:
@@ -134,8 +134,8 @@ class Execution:
         try:
             with self._database.read() as connection:
                 return history.files(connection, version.tool.encode(), version.tree)
-        except history.FilesChanged as error:
-            logger.error("a stored file was changed", tool=version.tool, commit=version.commit, file=str(error))
+        except history.FilesChanged:
+            logger.exception("a stored file was changed", tool=version.tool, commit=version.commit)
             raise Conflict(
                 Message(
                     "保存的工具文件与提交不一致，拒绝执行。请用 bitong audit verify 检查。",
@@ -276,7 +276,7 @@ class Execution:
         began = time.monotonic()
         try:
             return executor.run(call)
-        except Exception as error:  # noqa: BLE001 - a started run always gets its end
+        except Exception as error:
             logger.exception("executor failed", run=call.run_id, error=type(error).__name__)
             return Outcome(
                 state="failed",

@@ -17,7 +17,8 @@ from service.execution.executors.process import EMPTY
 Answer = dict[str, Any]
 
 DEFAULT_OUTPUT_BYTES: Final = 65_536
-# JSON writes each of these as six bytes.
+FEW_BYTES: Final = 1024
+# JSON writes each of these as six bytes: where they are more than a few and an eighth, base64 is shorter.
 _CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r")
 
 
@@ -93,7 +94,7 @@ def _stream(name: str, stream: Stream) -> Answer:
 
 def _text(name: str, data: bytes) -> Answer:
     controls = len(data) - len(data.translate(None, _CONTROLS))
-    if controls * 8 <= len(data):
+    if controls * 8 <= len(data) + FEW_BYTES:
         try:
             return {name: data.decode()}
         except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from service.errors import Message, UsageError
 from service.gatekeeper.answers import CannotDo
 
 _OPENAT2: Final = 437  # the same number on every architecture since Linux 5.6
@@ -32,8 +33,8 @@ class Roots:
     """The folders to stay beneath, held open, and what is denied even there."""
 
     def __init__(self, roots: Sequence[Path], denied: Sequence[Path], *, openat2: bool = True) -> None:
-        """`openat2`: whether to try it; without it links inside a root are refused too."""
-        self._roots = [(_names(root), os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for root in roots]
+        """`openat2`: whether to try it; without it links inside a root are refused too. Raises UsageError."""
+        self._roots = [(_names(root), _root(root)) for root in roots]
         self._denied = [os.path.realpath(path) for path in (*denied, *_NEVER)]
         self._denied_files = {identity for path in denied if (identity := _identity(path)) is not None}
         self._denied_devices = {path.stat().st_dev for path in _NEVER if path.is_mount()}
@@ -108,6 +109,15 @@ class Roots:
 def reopen(descriptor: int, flags: int) -> int:
     """The same file as an O_PATH descriptor, opened for use: by descriptor, so that no path is looked up again."""
     return os.open(f"/proc/self/fd/{descriptor}", flags | os.O_CLOEXEC | os.O_NOCTTY)
+
+
+def _root(root: Path) -> int:
+    try:
+        return os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(
+            Message(f"--root {root} 不能用：{error.strerror}", f"--root {root} cannot be used: {error.strerror}")
+        ) from error
 
 
 def _names(root: Path) -> tuple[str, ...]:

@@ -31,3 +31,4 @@ class GatekeeperConfig:
     max_file_bytes: int = 64 * MIB
     max_timeout_ms: int = 3_600_000
     max_calls: int = 32
+    shutdown_grace_s: float = 5.0

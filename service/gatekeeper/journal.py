@@ -41,11 +41,16 @@ class Journal:
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         """Raises UsageError where another gatekeeper uses this folder."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / "runs.jsonl"
         self._clock = clock
         self._lock = threading.Lock()
-        self._guard = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._guard = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(
+                Message(f"{folder} 不能用：{error.strerror}", f"{folder} cannot be used: {error.strerror}")
+            ) from error
         try:
             fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.domain.executors import Cancel
-from service.errors import Conflict, Invalid, Message
+from service.errors import Conflict, Invalid, Message, UsageError
 from service.execution.executors.process import Finished, run_process
 from service.gatekeeper.answers import Answer, CannotDo, answer, failed, json_bytes, whole
 from service.gatekeeper.beneath import Roots
@@ -56,7 +56,9 @@ class Gatekeeper:
     """Holds roots and journal; `close` gives them back. Synchronous, from any thread."""
 
     def __init__(self, config: GatekeeperConfig) -> None:
-        """Raises UsageError where the state folder is in use, ValueError for an `allow_urls` of another form."""
+        """Raises UsageError for an empty token, an unusable folder, an `allow_urls` of another form."""
+        if not config.token:
+            raise UsageError(Message("网关要有一个令牌", "the gatekeeper needs a token"))
         self._config = config
         self._outgoing = Outgoing(config.allow_urls)
         token_files = () if config.token_file is None else (config.token_file,)
@@ -68,7 +70,13 @@ class Gatekeeper:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End what still runs, and give back roots and journal."""
+        self.end_runs()
+        self._roots.close()
+        self._journal.close()
+
+    def end_runs(self) -> None:
+        """Because the gatekeeper stops; waits until they are over."""
         with self._lock:
             live = list(self._live.values())
         for run in live:
@@ -76,8 +84,6 @@ class Gatekeeper:
         until = time.monotonic() + SHUTDOWN_S
         for run in live:
             run.over.wait(max(0, until - time.monotonic()))
-        self._roots.close()
-        self._journal.close()
 
     def handle(self, call: GatekeeperCall, started: float, on_output: OnOutput | None = None) -> Answer:
         """Do it, once; `started`: when it came, by `time.monotonic()`. A repeat gets the stored ending.
@@ -189,7 +195,7 @@ class Gatekeeper:
         cwd = params.get("cwd") or str(next(iter(self._config.roots), "/"))
         stdin = params.get("stdin", "").encode()
         if not self._config.deny:
-            return _answer_of(_run(argv, env, cwd, stdin, knows))
+            return _answer_of(_run(argv, env, cwd, stdin, knows), knows.cancel)
         if self._masks.bwrap is None:
             raise CannotDo(
                 "设了 --deny 就要有 bubblewrap 才能执行命令，这里没有（apt install bubblewrap）",
@@ -204,7 +210,7 @@ class Gatekeeper:
         options = options_file(self._masks.options(env, cwd))
         try:
             masked = [self._masks.bwrap, "--args", str(options), "--", *argv]
-            return _answer_of(_run(masked, {}, "/", stdin, knows, (options,)))
+            return _answer_of(_run(masked, {}, "/", stdin, knows, (options,)), knows.cancel)
         finally:
             os.close(options)
 
@@ -252,10 +258,10 @@ def _done(act: Callable[[_Act], Answer], knows: _Act, started: float) -> Answer:
     return done | {"duration_ms": int((time.monotonic() - started) * 1000)}
 
 
-def _answer_of(finished: Finished) -> Answer:
-    reason = {"deadline": "deadline", "cancelled": "cancelled", "did-not-start": "did-not-start"}.get(finished.ended)
-    if reason is None and finished.signal is not None:
-        reason = "signal"
+def _answer_of(finished: Finished, cancel: Cancel) -> Answer:
+    reason = cancel.reason if finished.ended == "cancelled" else finished.ended
+    if finished.ended == "exited":
+        reason = None if finished.signal is None else "signal"
     return answer(
         ok=finished.ended == "exited" and finished.exit_code == 0,
         stdout=finished.stdout,

@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import httpx
 
 from service.domain.executors import Cancel, Stream
+from service.errors import Message, UsageError
 from service.execution.executors.http import DEFAULT_PORTS, HttpCaller, Lost, NotSent, Request
 from service.execution.executors.http import Answer as HttpAnswer
 from service.execution.executors.wire import Address
@@ -31,7 +32,9 @@ _OUR_HEADERS: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "te", "upgrade", "expect"}
 )
 _LOST_STATUSES: Final = (502, 504)
-_NAT64: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48")))
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# Stand for other addresses in ways that differ by network: NAT64's local prefix, 6to4, Teredo, v4-compatible, site-local.
+_STRANGE: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10")))
 
 
 def is_public(address: Address) -> bool:
@@ -39,9 +42,8 @@ def is_public(address: Address) -> bool:
     inner = _inside(address)
     if inner is not address:
         return is_public(inner)
-    if isinstance(address, ipaddress.IPv6Address) and (address.sixtofour or address.teredo or address.is_site_local):
-        return False
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+    special = address.is_multicast or address.is_reserved or address.is_unspecified
+    return address.is_global and not special and not _is_strange(address)
 
 
 def is_private(address: Address) -> bool:
@@ -50,7 +52,13 @@ def is_private(address: Address) -> bool:
     if inner is not address:
         return is_private(inner)
     special = address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
-    return is_public(address) or (address.is_private and not special and not address.is_reserved)
+    return is_public(address) or (
+        address.is_private and not special and not address.is_reserved and not _is_strange(address)
+    )
+
+
+def _is_strange(address: Address) -> bool:
+    return any(address in network for network in _STRANGE)
 
 
 def _inside(address: Address) -> Address:
@@ -59,13 +67,13 @@ def _inside(address: Address) -> Address:
         return address
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
-    if any(address in network for network in _NAT64):
+    if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address
 
 
 class Outgoing:
-    """Makes the requests. `patterns` as the module says; a pattern of another form is a ValueError."""
+    """Makes the requests. `patterns` as the module says; UsageError for one of another form."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [_pattern(pattern) for pattern in patterns]
@@ -124,7 +132,12 @@ def _split(url: str) -> SplitResult:
 def _pattern(pattern: str) -> SplitResult:
     parts = urlsplit(pattern)
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError(f"{pattern!r} is not of the form https://host[:port]/path, with * in host or path")
+        raise UsageError(
+            Message(
+                f"--allow-url {pattern!r} 要写成 https://host[:port]/path，host 和 path 里可以有 *",
+                f"--allow-url {pattern!r} is not of the form https://host[:port]/path, with * in host or path",
+            )
+        )
     return parts._replace(path=parts.path or "/*")
 
 

@@ -56,17 +56,18 @@ _STATUS: Final[Mapping[type[BitongError], int]] = {
 # Looking at a run and ending it must work while all places are taken.
 _OUT_OF_LINE: Final = ("status", "cancel")
 _OUT_OF_LINE_CALLS: Final = 8
-# What runs may end by itself this long after a signal.
-SHUTDOWN_S: Final = 5
+# After the runs were ended, this long for their answers to go out.
+LAST_ANSWERS_S: Final = 3
 
 _LOG = logging.getLogger(__name__)
 
 
 def create_app(config: GatekeeperConfig) -> Starlette:
     """The application; its lifespan's end gives back roots and journal. Raises UsageError for what cannot be."""
-    if not config.token:
-        raise UsageError(Message("网关要有一个令牌", "the gatekeeper needs a token"))
-    edge = _Edge(config)
+    return _app(_Edge(config, Gatekeeper(config)))
+
+
+def _app(edge: "_Edge") -> Starlette:
     return Starlette(
         routes=[
             Route("/exec", edge.execute, methods=["POST"]),
@@ -111,10 +112,10 @@ def running(config: GatekeeperConfig, host: str = "127.0.0.1", port: int = 0) ->
 class _Edge:
     """Authenticates, reads the body within cap and time, and hands the call to a thread."""
 
-    def __init__(self, config: GatekeeperConfig) -> None:
+    def __init__(self, config: GatekeeperConfig, gatekeeper: Gatekeeper) -> None:
         self._config = config
         self._token = _digest(config.token.encode())
-        self._gatekeeper = Gatekeeper(config)
+        self._gatekeeper = gatekeeper
         self._places = anyio.CapacityLimiter(config.max_calls)
         self._out_of_line = anyio.CapacityLimiter(_OUT_OF_LINE_CALLS)
 
@@ -194,6 +195,25 @@ class _Edge:
         return StreamingResponse(_stream(first, events, task), media_type="text/event-stream")
 
 
+class _Server(uvicorn.Server):
+    """Lets runs go on for a while when it stops, then ends them, so that their callers still get an answer."""
+
+    def __init__(self, config: uvicorn.Config, gatekeeper: Gatekeeper, grace_s: float) -> None:
+        super().__init__(config)
+        self._gatekeeper = gatekeeper
+        self._grace_s = grace_s
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it, beside the end of the runs."""
+        ending = asyncio.get_running_loop().create_task(self._end_runs())
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    async def _end_runs(self) -> None:
+        await asyncio.sleep(self._grace_s)
+        await anyio.to_thread.run_sync(self._gatekeeper.end_runs)
+
+
 async def _stream(
     first: bytes | None, events: "asyncio.Queue[bytes | BitongError | None]", task: "asyncio.Task[None]"
 ) -> AsyncIterator[bytes]:
@@ -252,21 +272,21 @@ def _server(config: GatekeeperConfig, host: str, port: int) -> tuple[uvicorn.Ser
     # asyncio sets it only on sockets that say they are TCP; without it a kept-alive answer waits 40 ms for an ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        app = create_app(config)
+        gatekeeper = Gatekeeper(config)
     except BaseException:
         listener.close()
         raise
     settings = uvicorn.Config(
-        app,
+        _app(_Edge(config, gatekeeper)),
         loop="asyncio",
         http="httptools",
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_S,
+        timeout_graceful_shutdown=int(config.shutdown_grace_s) + LAST_ANSWERS_S,
     )
-    return uvicorn.Server(settings), listener
+    return _Server(settings, gatekeeper, config.shutdown_grace_s), listener
 
 
 def _url(listener: socket.socket) -> str:

@@ -150,16 +150,19 @@ def _lone_returns(text: str) -> Iterator[Problem]:
 
 def _bad_characters(text: str) -> list[Problem]:
     """One problem for each character and line."""
-    problems: dict[tuple[int, str], Problem] = {}
-    for match in _BAD.finditer(text):
-        character = match.group()
-        if _belongs_to_emoji(text, match.start()):
-            continue
-        line, column = place_of(text, match.start())
-        problems.setdefault((line, character), bad_character(character, None, line, column))
+    problems: list[Problem] = []
+    if _BAD.search(text) is None:
+        return problems
+    for number, line in enumerate(text.split("\n"), 1):
+        seen = set()
+        for match in _BAD.finditer(line):
+            character = match.group()
+            if character not in seen and not _belongs_to_emoji(line, match.start()):
+                seen.add(character)
+                problems.append(bad_character(character, None, number, match.start() + 1))
         if len(problems) >= MAX_REPORTED:
             break
-    return list(problems.values())
+    return problems
 
 
 def bad_character(character: str, field: str | None, line: int, column: int) -> Problem:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dulwich.errors import NotGitRepository
+from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from service.domain.history import Tip
@@ -215,17 +216,17 @@ class LocalRepository:
             raise Unreachable("repository-unsupported", "its object format is not SHA-1")
         if self._repository.get_shallow():
             raise Unreachable("repository-unsupported", "it is a shallow clone; git fetch --unshallow makes it whole")
-        self.objects_folder = Path(os.fspath(self._repository.object_store.path))  # type: ignore[attr-defined]
+        self.objects_folder = Path(os.fspath(self._repository.object_store.path))
 
     def tip(self) -> Tip:
         """Where the branch stands."""
         refs = self._repository.refs
         try:
-            branches = refs.as_dict(b"refs/heads")  # type: ignore[arg-type]
-            head = refs.get_symrefs().get(b"HEAD")  # type: ignore[call-overload]
+            branches = refs.as_dict(Ref(b"refs/heads"))
+            head = refs.get_symrefs().get(Ref(b"HEAD"))
         except Exception as error:
             raise Unreachable("repository-damaged", type(error).__name__) from error
-        commit = branches.get(self._branch.encode())
+        commit = branches.get(Ref(self._branch.encode()))
         default = head.removeprefix(b"refs/heads/").decode("utf-8", "replace") if head else None
         return Tip(commit_id(commit), default, empty=not branches)
 

@@ -53,9 +53,7 @@ def _matches(name: str, value: bytes, expected: bytes) -> bool:
     return hmac.compare_digest(value, expected)
 
 
-def read_delivery(
-    body: bytes, headers: Sequence[tuple[bytes, bytes]], *, received_at: str, signed_by: str
-) -> Delivery:
+def read_delivery(body: bytes, headers: Sequence[tuple[bytes, bytes]], *, received_at: str, signed_by: str) -> Delivery:
     """What a verified body says. Its kind follows from its shape as well as from the header: they must agree.
 
     Raises Malformed for what is no JSON object, or has a repository or ref of the wrong type.

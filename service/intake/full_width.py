@@ -12,6 +12,7 @@ from service.domain.quoting import code_point
 from service.intake.characters import narrow
 
 MAX_HINTS: Final = 20
+MAX_LINE: Final = 2_000  # characters of a line that are looked at
 _INDENTATION: Final = re.compile(r"^[ -]*([\u3000\u00a0])")
 _KEY: Final = re.compile(r"""^[ \u3000\u00a0-]*["'“‘]?([A-Za-z_][A-Za-z0-9_-]*)["'”’]?\s*(：)""")
 _QUOTED: Final = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'""")
@@ -25,7 +26,8 @@ _INSIDE_BRACKETS: Final = re.compile(
 def hints(text: str, fields: Collection[str], around: int | None) -> list[Problem]:
     """Hints for a text that is no mapping; `around` is the line where the parser gave up, or None when it read all."""
     found: list[Problem] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, whole in enumerate(text.split("\n"), 1):
+        line = whole[:MAX_LINE]
         near = around is None or around - 1 <= number <= around + 1
         found.extend(_in_line(line, number, fields, near=near))
         if len(found) >= MAX_HINTS:

@@ -60,7 +60,7 @@ class _Pool(urllib3.PoolManager):
         super().__init__(timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S), retries=False)
         self._origin = origin
 
-    def request(self, method: str, url: str, *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:  # type: ignore[override]
+    def request(self, method: str, url: str, *arguments: Any, **options: Any) -> urllib3.BaseHTTPResponse:
         """As PoolManager's, within the origin."""
         for _ in range(MAX_REDIRECTS + 1):
             if not url.startswith(self._origin):
@@ -95,8 +95,10 @@ class Remote:
 
     def _connect(self) -> _Client:
         address = self._address
-        credentials = {"username": address.username, "password": address.password} if address.password else {}
-        return _Client(address.origin, pool_manager=_Pool(address.origin), quiet=True, **credentials)
+        username = address.username if address.password else None
+        return _Client(
+            address.origin, pool_manager=_Pool(address.origin), quiet=True, username=username, password=address.password
+        )
 
     def tip(self) -> Tip:
         """Where the branch stands, by its refs alone. Raises Unreachable."""
@@ -197,6 +199,8 @@ def _unreachable(error: Exception, *, dumb: bool) -> Unreachable:
         cause, urllib3.exceptions.NewConnectionError
     ):
         return Unreachable("repository-timeout", "no answer in time")
+    if isinstance(cause, urllib3.exceptions.NewConnectionError):
+        return Unreachable("repository-unreachable", "nobody answers at that address")
     return Unreachable("repository-unreachable", type(cause).__name__)
 
 

@@ -62,6 +62,6 @@ def _full_name(url: str | None) -> str | None:
     if url is None or "://" not in url:
         return None
     parts = [part for part in urlsplit(url).path.split("/") if part]
-    if len(parts) < 2:  # noqa: PLR2004 - owner and name
+    if len(parts) < 2:
         return None
     return f"{parts[-2]}/{parts[-1].removesuffix('.git')}"

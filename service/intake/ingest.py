@@ -223,5 +223,10 @@ def _look_of(published: Published | None, tip: str, *, moved: bool) -> Look:
     if published is None or not published.anything:
         return Look("unchanged", tip=tip, moved=moved)
     return Look(
-        "applied", tuple(published.registered), tuple(published.removed), tuple(published.rejected), tip=tip, moved=moved
+        "applied",
+        tuple(published.registered),
+        tuple(published.removed),
+        tuple(published.rejected),
+        tip=tip,
+        moved=moved,
     )

@@ -51,6 +51,25 @@ _MESSAGES: Final = {
 }
 
 
+# What the mirror process says most often; what is not here is shown as it came.
+_CAUSES_ZH: Final = {
+    "the server refused the credentials": "服务器不接受这个令牌",
+    "the server knows no such repository": "服务器说没有这个仓库",
+    "what answers there is not git": "那个地址上的不是 git 服务",
+    "the server refers to another address": "服务器让我们去别的地址",
+    "too many redirects": "重定向太多",
+    "no answer in time": "迟迟没有回应",
+    "the connection ended early": "连接中途断开",
+    "its object format is not SHA-1": "对象格式不是 SHA-1",
+    "it is a shallow clone; git fetch --unshallow makes it whole": "这是浅克隆；用 git fetch --unshallow 补全",
+    "it needs more memory than a look may have": "读它需要的内存超过上限",
+    "the look's time is over": "时间用完了",
+    "the mirror process ended or did not start": "镜像进程没有启动或已退出",
+    "a tree object is cut short or garbled": "有一个 tree 对象不完整",
+    "nobody answers at that address": "那个地址没有回应",
+}
+
+
 class Mirror:
     """The tracked branch of one repository, at an HTTP(S) URL or a local path.
 
@@ -148,9 +167,13 @@ class Mirror:
         if self._token:
             cause = cause.replace(self._token, "***")
         code = code if code in _MESSAGES else "repository-unreachable"
-        words = {"url": without_credentials(self._url), "cause": cause[:300]}
-        zh, en = (text.format(**words) for text in _MESSAGES[code])
-        return errors.RepositoryUnreachable(errors.Message(zh, en), code=code, facts={"cause": words["cause"]})
+        url, cause = without_credentials(self._url), cause[:300]
+        first, semicolon, rest = cause.partition("; the next clone")
+        words = errors.Message(
+            _MESSAGES[code].zh.format(url=url, cause=_CAUSES_ZH.get(first, first) + semicolon + rest),
+            _MESSAGES[code].en.format(url=url, cause=cause),
+        )
+        return errors.RepositoryUnreachable(words, code=code, facts={"cause": cause})
 
 
 def without_credentials(url: str) -> str:

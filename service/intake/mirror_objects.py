@@ -11,13 +11,15 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, cast
+from typing import BinaryIO, Final, NamedTuple, TypeVar, cast
 
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.objects import RawObjectID
 from dulwich.pack import OFS_DELTA, REF_DELTA, Pack
 
 from service.intake.trees import Undecodable
+
+Result = TypeVar("Result")
 
 TYPES: Final = {1: b"commit", 2: b"tree", 3: b"blob", 4: b"tag"}
 # Inflated delta bases that one pack keeps; dulwich's own 96 MiB a pack is more than this process may have.
@@ -47,34 +49,32 @@ class Objects:
 
     def _open(self, folder: Path) -> None:
         self.folders = list(_with_alternates(folder))
-        self._packs: dict[Path, Pack] = {}
+        self._packs: dict[Path, _OpenPack] = {}
         self._loose_in: dict[str, list[Path]] = {}
         self._look_again()
 
     def close(self) -> None:
         """Let go of every pack."""
-        for pack in self._packs.values():
-            pack.close()
+        for opened in self._packs.values():
+            opened.pack.close()
+            opened.file.close()
         self._packs = {}
 
     def read(self, name: bytes, kind: bytes) -> bytes:
         """The content of the object with this id (40 hex digits). Raises Damaged, Undecodable when of another type."""
-        while True:
-            try:
-                found, content = self.find(name)
-                break
-            except Damaged:
-                if not self._recover():
-                    raise
+        found, content = self._insist(self.find, name)
         if found != kind:
             raise Undecodable(f"{name.decode()} is a {found.decode()} where a {kind.decode()} should be")
         return content
 
     def header(self, name: bytes) -> Header:
         """Type and size of the object with this id. Raises Damaged."""
+        return self._insist(self._header, name)
+
+    def _insist(self, attempt: Callable[[bytes], Result], name: bytes) -> Result:
         while True:
             try:
-                return self._header(name)
+                return attempt(name)
             except Damaged:
                 if not self._recover():
                     raise
@@ -137,23 +137,19 @@ class Objects:
             if again := self._loose(name):
                 return again
             raise Damaged(f"{name.decode()} is missing")
-        pack, offset = found
+        (pack, _), offset = found
         number, chunks = pack.resolve_object(offset, *pack.data.get_object_at(offset))
         return TYPES[number], b"".join(cast("list[bytes]", chunks))
 
-    def _in_pack(self, name: bytes) -> tuple[Pack, int] | None:
+    def _in_pack(self, name: bytes) -> "tuple[_OpenPack, int] | None":
         """The pack that has it, and where."""
         raw = RawObjectID(bytes.fromhex(name.decode()))
         for again in (False, True):
             if again and not self._look_again():
                 break
-            for path, pack in list(self._packs.items()):
-                try:
-                    return pack, pack.index.object_offset(raw)
-                except KeyError:
-                    continue
-                except Exception:  # noqa: BLE001 - gone since, or broken in any way: the others may have it
-                    self._packs.pop(path, None)
+            for opened in self._packs.values():
+                with suppress(KeyError):
+                    return opened, opened.pack.index.object_offset(raw)
         return None
 
     def _look_again(self) -> bool:
@@ -167,12 +163,8 @@ class Objects:
                         self._loose_in.setdefault(below.name, []).append(below)
             for index in sorted((folder / "pack").glob("*.idx")):
                 base = index.with_suffix("")
-                if base not in self._packs and base.with_suffix(".pack").exists():
-                    self._packs[base] = Pack(
-                        os.fspath(base),
-                        object_format=DEFAULT_OBJECT_FORMAT,
-                        delta_base_cache_limit=_DELTA_BASES_BYTES,
-                    )
+                if base not in self._packs and (pack := _open_pack(base)):
+                    self._packs[base] = pack
         return len(self._packs) > before
 
     def _header(self, name: bytes) -> Header:
@@ -190,25 +182,47 @@ class Objects:
         except Exception as error:
             raise Damaged(f"{name.decode()}: {type_name(error)}") from error
 
-    def _packed_header(self, pack: Pack, offset: int) -> Header:
+    def _packed_header(self, opened: "_OpenPack", offset: int) -> Header:
         """A delta says its result's size at its start; its type is that of the object the chain begins with."""
         size: int | None = None
-        with Path(pack.data.path).open("rb") as file:
-            for _ in range(10_000):
-                start = os.pread(file.fileno(), 4096, offset)
-                number, plain_size, at = _pack_entry(start)
-                if number not in (OFS_DELTA, REF_DELTA):
-                    return Header(TYPES[number], plain_size if size is None else size)
-                if number == OFS_DELTA:
-                    back, at = _offset_back(start, at)
-                    base = offset - back
-                else:
-                    base = pack.index.object_offset(RawObjectID(start[at : at + 20]))
-                    at += 20
-                if size is None:
-                    size = _delta_result_size(zlib.decompressobj().decompress(start[at:], 32))
-                offset = base
+        for _ in range(10_000):
+            start = os.pread(opened.file.fileno(), 4096, offset)
+            number, plain_size, at = _pack_entry(start)
+            if number not in (OFS_DELTA, REF_DELTA):
+                return Header(TYPES[number], plain_size if size is None else size)
+            if number == OFS_DELTA:
+                back, at = _offset_back(start, at)
+                base = offset - back
+            else:
+                base = opened.pack.index.object_offset(RawObjectID(start[at : at + 20]))
+                at += 20
+            if size is None:
+                size = _delta_result_size(zlib.decompressobj().decompress(start[at:], 32))
+            offset = base
         raise Damaged("a chain of deltas without an end")
+
+
+class _OpenPack(NamedTuple):
+    """A pack whose index and data are mapped, so that it stays readable when a repack removes it."""
+
+    pack: Pack
+    file: BinaryIO
+
+
+def _open_pack(base: Path) -> _OpenPack | None:
+    """None where it is gone already, or broken: other packs may have what it had."""
+    pack = Pack(os.fspath(base), object_format=DEFAULT_OBJECT_FORMAT, delta_base_cache_limit=_DELTA_BASES_BYTES)
+    try:
+        file = base.with_suffix(".pack").open("rb")
+    except OSError:
+        return None
+    try:
+        pack.check_length_and_checksum()  # maps both; compares what they say of each other, and reads no object
+    except Exception:  # noqa: BLE001 - dulwich raises a dozen kinds on a broken pack
+        file.close()
+        pack.close()
+        return None
+    return _OpenPack(pack, file)
 
 
 def type_name(error: BaseException) -> str:

@@ -77,9 +77,7 @@ def _receive_sockets(control: socket.socket) -> tuple[socket.socket, socket.sock
     return socket.socket(fileno=talk), socket.socket(fileno=watcher)
 
 
-def _start(
-    control: socket.socket, children: dict[int, _Child], talk: socket.socket, watcher: socket.socket
-) -> _Child:
+def _start(control: socket.socket, children: dict[int, _Child], talk: socket.socket, watcher: socket.socket) -> _Child:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:

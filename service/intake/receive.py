@@ -53,7 +53,7 @@ class Receiver:
         if why is not None:
             delivery = replace(delivery, outcome="ignored", reason=why)
         fresh = self._database.write(lambda transaction: self._keep(transaction, delivery))
-        logger.info("delivery", id=delivery.id, event=delivery.event, reason=why, repeat=not fresh)
+        logger.info("delivery", id=delivery.id, kind=delivery.event, reason=why, repeat=not fresh)
         if why is None and fresh:
             self._worker.nudge()
         elif why is None:

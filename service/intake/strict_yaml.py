@@ -20,6 +20,7 @@ from service.intake.yaml_parsers import PARSER, explain
 
 MAX_DEPTH: Final = 20
 MAX_NODES: Final = 2_000
+_COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*")
 # So many brackets in a row are no text. Counted before parsing: Python's parser is quadratic in them, libyaml gives up.
 _BRACKETS: Final = re.compile(r"(?:[\[{]\s*){64}")
 
@@ -285,24 +286,22 @@ class _Building:
         """A tab may stand in a quoted or block text and in a comment. libyaml takes others, Python's parser none."""
         if "\t" not in self.text:
             return
-        lines: set[int] = set()
-        spans = [(scalar.start, scalar.end) for scalar in self._scalars if not scalar.plain]
-        for match in re.finditer("\t", self.text):
-            index = match.start()
-            line, column = place_of(self.text, index)
-            if line in lines or any(start < index < end for start, end in spans) or self._in_comment(index):
-                continue
-            lines.add(line)
-            self.problems.append(tab_problem(self.text, line, column))
+        plain = self._without_scalars()
+        for number, line in enumerate(plain.split("\n"), 1):
+            if "\t" in line and (place := _COMMENT.sub("", line).find("\t")) >= 0:
+                self.problems.append(tab_problem(self.text, number, place + 1))
 
-    def _in_comment(self, index: int) -> bool:
-        """Whether a `#` that begins a comment stands before it in its line."""
-        begin = self.text.rfind("\n", 0, index) + 1
-        for match in re.finditer(r"(?<![^\s])#", self.text[begin:index]):
-            sign = begin + match.start()
-            if not any(scalar.start <= sign < scalar.end for scalar in self._scalars):
-                return True
-        return False
+    def _without_scalars(self) -> str:
+        """The text with the inside of quoted and block scalars, and each `#` of a plain one, masked; line breaks stay."""
+        pieces, at = [], 0
+        for scalar in self._scalars:
+            if scalar.start < at or scalar.start == scalar.end:
+                continue
+            inside = self.text[scalar.start : scalar.end]
+            masked = inside.replace("#", "x") if scalar.plain else re.sub(r"[^\n]", "x", inside)
+            pieces += [self.text[at : scalar.start], masked]
+            at = scalar.end
+        return "".join([*pieces, self.text[at:]])
 
 
 def tab_problem(text: str, line: int, column: int) -> Problem:

@@ -168,9 +168,7 @@ class Difference(NamedTuple):
 
 def difference(old: Mapping[bytes, Folder], new: Mapping[bytes, Folder]) -> Difference:
     """The folders that are in `new` and not the same in `old`, and the names that are in `old` alone."""
-    return Difference(
-        {name: folder for name, folder in new.items() if old.get(name) != folder}, {*old} - {*new}
-    )
+    return Difference({name: folder for name, folder in new.items() if old.get(name) != folder}, {*old} - {*new})
 
 
 def quick_difference(old: bytes, new: bytes) -> Difference | None:

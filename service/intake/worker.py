@@ -93,7 +93,7 @@ class Worker:
             look = self._ingest.look(full=full)
         except CannotRecord as error:
             look = Look("failed", trouble=error.code, reason=error.message.en)
-        except Exception as error:  # noqa: BLE001 - the next look must come, whatever this one met
+        except Exception as error:
             logger.exception("look failed", error=type(error).__name__)
             look = Look("failed", trouble="internal", reason=type(error).__name__)
         with self._condition:

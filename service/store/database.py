@@ -161,9 +161,9 @@ class Database:
             with self._connection.begin():
                 self._now = max(self._now, now())  # a clock set back never puts a later commit before an earlier one
                 transaction = Transaction(self._connection, self._log, self._now)
-                for job in batch:
-                    results.append((job, *_attempt(job, transaction, alone=len(batch) == 1)))
-                if len(batch) == 1 and results[0][2] is not None:
+                alone = len(batch) == 1
+                results += [(job, *_attempt(job, transaction, alone=alone)) for job in batch]
+                if alone and results[0][2] is not None:
                     raise _Undone
         except _Undone:
             pass
@@ -218,7 +218,7 @@ class Database:
         return False
 
 
-class _Undone(Exception):  # noqa: N818 - not an error: it ends a transaction whose only job failed
+class _Undone(Exception):
     """The only job of a transaction failed."""
 
 
@@ -226,7 +226,7 @@ def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, 
     if alone:
         try:
             return job.work(transaction), None
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+        except BaseException as error:
             if _storage_failure(error):
                 raise
             return None, error
@@ -234,7 +234,7 @@ def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, 
     savepoint = transaction.connection.begin_nested()
     try:
         result = job.work(transaction)
-    except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the job
+    except BaseException as error:
         if _storage_failure(error):
             raise
         savepoint.rollback()

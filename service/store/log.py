@@ -62,11 +62,6 @@ def row(fact: Fact, entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def entry(connection: Connection, index: int) -> Mapping[str, Any] | None:
-    """One entry's row: idx, type, at, actor, leaf, entry."""
-    return connection.execute(select(log_entries).where(log_entries.c.idx == index)).mappings().first()
-
-
 def _frontier(hashes: Any) -> Frontier:
     frontier = Frontier()
     for item in hashes:
@@ -74,9 +69,7 @@ def _frontier(hashes: Any) -> Frontier:
     return frontier
 
 
-def listed(
-    connection: Connection, wanted: LogFilter, *, before: int | None, limit: int
-) -> list[Mapping[str, Any]]:
+def listed(connection: Connection, wanted: LogFilter, *, before: int | None, limit: int) -> list[Mapping[str, Any]]:
     """Rows of `log_entries`, newest first."""
     conditions = _conditions(wanted)
     if before is not None:
@@ -88,7 +81,8 @@ def listed(
 def visible(connection: Connection, index: int, wanted: LogFilter) -> Mapping[str, Any] | None:
     """One entry's row, if the filter lets it be seen."""
     statement = select(log_entries).where(log_entries.c.idx == index, *_conditions(wanted))
-    return connection.execute(statement).mappings().first()
+    found = connection.execute(statement).mappings().first()
+    return None if found is None else dict(found)
 
 
 def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
@@ -103,7 +97,9 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
         found.append(log_entries.c.at < wanted.until)
     if wanted.patterns is not None:
         seen = select(runs.c.id).where(or_(*(runs.c.tool.op("GLOB")(glob(p)) for p in wanted.patterns)))
-        found.append(or_(log_entries.c.tool.is_(None), *(log_entries.c.tool.op("GLOB")(glob(p)) for p in wanted.patterns)))
+        found.append(
+            or_(log_entries.c.tool.is_(None), *(log_entries.c.tool.op("GLOB")(glob(p)) for p in wanted.patterns))
+        )
         found.append(or_(log_entries.c.run.is_(None), log_entries.c.run.in_(seen)))
     return found
 

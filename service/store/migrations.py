@@ -43,7 +43,7 @@ def ensure_schema(path: Path) -> None:
     if revision(path) == SCHEMA_REVISION:
         return
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    done = subprocess.run(  # noqa: S603 - our own interpreter and module
+    done = subprocess.run(
         [sys.executable, "-m", "service.store.migrations", str(path)],
         capture_output=True,
         text=True,
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     try:
         upgrade(Path(arguments[0]))
     except Exception as error:  # noqa: BLE001 - the parent shows the last line
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
     return 0
 

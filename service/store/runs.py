@@ -168,9 +168,12 @@ def finish(transaction: Transaction, begun_seq: int, run_id: str, actor: str, ou
 
 
 def unfinished(connection: Connection) -> list[tuple[int, str, str]]:
-    """(seq, id, actor) of the runs that are open."""
-    where = runs.c.state.in_(("started", "queued", "awaiting_confirmation"))
-    return [(row.seq, row.id, row.actor) for row in connection.execute(select(runs.c.seq, runs.c.id, runs.c.actor).where(where))]
+    """(seq, id, actor) of the runs that started and have no end."""
+    where = runs.c.state == "started"
+    return [
+        (row.seq, row.id, row.actor)
+        for row in connection.execute(select(runs.c.seq, runs.c.id, runs.c.actor).where(where))
+    ]
 
 
 def run(connection: Connection, run_id: str) -> Run | None:
@@ -179,7 +182,7 @@ def run(connection: Connection, run_id: str) -> Run | None:
     if row is None:
         return None
     version = tools.version_by_id(connection, row["version_id"])
-    return run_of(row, version, output(connection, row["seq"]))
+    return run_of(dict(row), version, output(connection, row["seq"]))
 
 
 def output(connection: Connection, seq: int) -> dict[str, bytes]:
@@ -305,7 +308,12 @@ def _number(value: int | None) -> int | str | None:
 
 def _conditions(connection: Connection, wanted: RunFilter) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
-    for column, value in (("tool", wanted.tool), ("state", wanted.state), ("actor", wanted.actor), ("actor", wanted.own)):
+    for column, value in (
+        ("tool", wanted.tool),
+        ("state", wanted.state),
+        ("actor", wanted.actor),
+        ("actor", wanted.own),
+    ):
         if value is not None:
             found.append(runs.c[column] == value)
     if wanted.ok is not None:

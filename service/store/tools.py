@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -64,7 +64,9 @@ def add_versions(connection: Connection, versions: Sequence[ToolVersion]) -> Non
         connection.execute(insert(tool_versions), [version_row(version) for version in versions])
 
 
-def versions(connection: Connection, name: str, *, before: int | None = None, limit: int | None = None) -> list[ToolVersion]:
+def versions(
+    connection: Connection, name: str, *, before: int | None = None, limit: int | None = None
+) -> list[ToolVersion]:
     """A tool's versions, newest number first."""
     statement = select(tool_versions).where(tool_versions.c.tool == name).order_by(tool_versions.c.number.desc())
     if before is not None:
@@ -113,20 +115,32 @@ def latest_numbers(connection: Connection, names: Iterable[str]) -> dict[str, in
     return found
 
 
-def version_states(connection: Connection, names: Iterable[str] | None = None) -> list[tuple[int, str, str, str]]:
-    """(id, tool, commit, state) of all versions, or of these tools'."""
+class VersionState(NamedTuple):
+    """How one version stands, without its definition."""
+
+    id: int
+    tool: str
+    commit: str
+    state: str
+
+
+def version_states(connection: Connection, names: Iterable[str] | None = None) -> list[VersionState]:
+    """How all versions stand, or these tools'."""
     columns = (tool_versions.c.id, tool_versions.c.tool, tool_versions.c.commit_id, tool_versions.c.state)
     if names is None:
         rows = list(connection.execute(select(*columns)))
     else:
         statement = select(*columns).where(tool_versions.c.tool == bindparam("name"))
         rows = [row for name in names for row in connection.execute(statement, {"name": name})]
-    return [(row.id, row.tool, row.commit_id.hex(), row.state) for row in rows]
+    return [VersionState(row.id, row.tool, row.commit_id.hex(), row.state) for row in rows]
 
 
 def any_orphaned(connection: Connection) -> bool:
     """Whether some version's commit was no longer reachable at the last look."""
-    return connection.execute(select(tool_versions.c.id).where(tool_versions.c.state == "orphaned").limit(1)).first() is not None
+    return (
+        connection.execute(select(tool_versions.c.id).where(tool_versions.c.state == "orphaned").limit(1)).first()
+        is not None
+    )
 
 
 def set_version_states(connection: Connection, states: Mapping[int, str]) -> None:

@@ -21,7 +21,7 @@ TABLES: Final = {  # what is read; each must be a plain table, each column a pla
     "tool_versions": "tool number state id commit_id tree blob sha256 definition registered_at pusher",
     "folder_trees": "folder tree files blob sha256",
     "blobs": "id content",
-    "tokens": "id name scopes tools created_at created_by expires_at revoked_at",
+    "tokens": "id name scopes tools created_at created_by expires_at revoked_at hash",
     "rejections": "id kind tool commit_id pusher problems",
 }
 RUN: Final = TABLES["runs"].split()[2:]

@@ -22,7 +22,7 @@ FACTS: Final = {
     "run.refused": "run tool code problems_digest",
     "definition.registered": "tool version# commit tree blob sha256 author pusher?",
     "definition.rejected": "tool? version#? commit tree? blob? sha256? author? pusher? problems[]",
-    "token.issued": "token name scopes[] tools[]? expires?",
+    "token.issued": "token name scopes[] tools[]? expires? hash",
 }
 _NULL: Final = type(None)
 KINDS: Final[Mapping[str, tuple[type, ...]]] = {

@@ -26,6 +26,7 @@ class Tokens:
             "created_by": entry.actor,
             "expires_at": facts["expires"],
             "revoked_at": None,
+            "hash": facts["hash"],
         }
         self.tokens[facts["token"]] = (entry.index, wanted)
 
@@ -37,7 +38,7 @@ class Tokens:
     def check(self) -> None:
         """Each token may what its entry says, and is revoked when an entry says so."""
         columns = TABLES["tokens"].split()
-        sql = "SELECT id, name, scopes, tools, created_at, created_by, expires_at, revoked_at FROM tokens NOT INDEXED"
+        sql = "SELECT id, name, scopes, tools, created_at, created_by, expires_at, revoked_at, lower(hex(hash)) FROM tokens NOT INDEXED"
         for values in self.db.execute(sql):
             row = dict(zip(columns, values, strict=True))
             row |= {"scopes": parse(row["scopes"]), "tools": parse(row["tools"])}

@@ -63,9 +63,13 @@ class Authority:
         text = new_token()
 
         def work(transaction: Transaction) -> Token:
-            if any(token.name == name and token.live(transaction.now) for token in tokens.all_tokens(transaction.connection)):
+            existing = tokens.all_tokens(transaction.connection)
+            if any(token.name == name and token.live(transaction.now) for token in existing):
                 raise Conflict(
-                    Message(f"已有名为 {name} 的有效令牌；请换名或先撤销它。", f"A live token is named {name}; use another name or revoke it."),
+                    Message(
+                        f"已有名为 {name} 的有效令牌；请换名或先撤销它。",
+                        f"A live token is named {name}; use another name or revoke it.",
+                    ),
                     code="name-taken",
                 )
             token = Token(
@@ -134,6 +138,7 @@ def _fact(kind: str, token: Token, by: Actor) -> Fact:
             "scopes": list(token.scopes),
             "tools": None if token.tools is None else list(token.tools),
             "expires": token.expires_at,
+            "hash": token.hash.hex(),
         },
     )
 
@@ -141,19 +146,27 @@ def _fact(kind: str, token: Token, by: Actor) -> Fact:
 def _check(name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None) -> None:
     problems = []
     if not TOKEN_NAME.match(name):
-        problems.append(_problem("name", "名称为 1 至 64 个字母、数字或 . _ @ -。", "A name is 1 to 64 letters, digits or . _ @ -."))
+        problems.append(
+            _problem("name", "名称为 1 至 64 个字母、数字或 . _ @ -。", "A name is 1 to 64 letters, digits or . _ @ -.")
+        )
     if not scopes or not set(scopes) <= set(SCOPES):
         allowed = ", ".join(SCOPES)
-        problems.append(_problem("scopes", f"权限为其中之一或多个：{allowed}。", f"Scopes are one or more of: {allowed}."))
+        problems.append(
+            _problem("scopes", f"权限为其中之一或多个：{allowed}。", f"Scopes are one or more of: {allowed}.")
+        )
     if tools is not None and (not tools or not all(pattern and len(pattern) <= 128 for pattern in tools)):
         problems.append(_problem("tools", "工具模式不能为空。", "Patterns of tools may not be empty."))
     if expires_at is not None:
         try:
             parse_time(expires_at)
         except (ValueError, OverflowError):
-            problems.append(_problem("expires_at", "时间写作 2026-12-31T00:00:00Z。", "Write a time as 2026-12-31T00:00:00Z."))
+            problems.append(
+                _problem("expires_at", "时间写作 2026-12-31T00:00:00Z。", "Write a time as 2026-12-31T00:00:00Z.")
+            )
     if problems:
-        raise Invalid(Message("令牌的要求不合适。", "The token asked for is not possible."), facts={"problems": problems})
+        raise Invalid(
+            Message("令牌的要求不合适。", "The token asked for is not possible."), facts={"problems": problems}
+        )
 
 
 def _problem(param: str, zh: str, en: str) -> dict[str, str]:

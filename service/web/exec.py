@@ -23,7 +23,9 @@ MESSAGES: Final[Mapping[str, Message]] = {
     "failed": Message("工具运行失败，原因见 error。", "The tool failed; error says why."),
     "timed-out": Message("超过时限，已终止。", "It ran past its time limit and was ended."),
     "cancelled": Message("已取消。", "It was cancelled."),
-    "interrupted": Message("服务在运行期间中断，结果未知。", "The service ended while it ran; what came of it is not known."),
+    "interrupted": Message(
+        "服务在运行期间中断，结果未知。", "The service ended while it ran; what came of it is not known."
+    ),
     "unknown": Message(
         "远端可能已经执行，但没有收到可理解的回答；不会重试。",
         "The far side may have acted, and no answer that can be understood came; it is not tried again.",
@@ -117,7 +119,7 @@ def run_of(parts: Parts, run: Run) -> dict[str, Any]:
     shape: dict[str, Any] = {"id": run.id, "state": run.state, "reason": run.reason}
     outcome = run.outcome
     if outcome is None:
-        return shape | _NO_OUTCOME | {"totals": None, "output_url": None, "stderr_url": None, "notes": []}
+        return shape | dict(_NO_OUTCOME)
     stderr, stderr_exact = text_of(outcome.stderr)
     _, output_exact = text_of(outcome.stdout)
     shape |= {
@@ -142,7 +144,7 @@ def run_of(parts: Parts, run: Run) -> dict[str, Any]:
     return shape
 
 
-_NO_OUTCOME: Final = {
+_NO_OUTCOME: Final[Mapping[str, Any]] = {
     "exit_code": None,
     "signal": None,
     "status": None,
@@ -152,6 +154,10 @@ _NO_OUTCOME: Final = {
     "stderr_bytes": 0,
     "stderr_sha256": None,
     "truncated": False,
+    "totals": None,
+    "output_url": None,
+    "stderr_url": None,
+    "notes": [],
 }
 
 
@@ -164,7 +170,10 @@ def receipt_of(run: Run) -> dict[str, Any] | None:
 
 def _cut_notes(outcome: Outcome) -> list[Message]:
     notes = []
-    for zh, en, stream in (("标准输出", "standard output", outcome.stdout), ("标准错误", "standard error", outcome.stderr)):
+    for zh, en, stream in (
+        ("标准输出", "standard output", outcome.stdout),
+        ("标准错误", "standard error", outcome.stderr),
+    ):
         if stream.truncated:
             notes.append(
                 Message(
@@ -179,8 +188,7 @@ def _refused(refused: Refused, name: str) -> Answer:
     cause, version, run = refused.cause, refused.version, refused.run
     shape = _six(name, version, cause.message) | {"found": True, "definition": definition_of(version)}
     if run is not None:
-        empty = {"totals": None, "output_url": None, "stderr_url": None, "notes": []}
-        shape["run"] = {"id": run.id, "state": run.state, "reason": run.reason} | _NO_OUTCOME | empty
+        shape["run"] = {"id": run.id, "state": run.state, "reason": run.reason, **_NO_OUTCOME}
         shape["receipt"] = receipt_of(run)
     shape |= {"code": cause.code, "message": cause.message.as_json()}
     if "problems" in cause.facts:

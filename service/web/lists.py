@@ -73,7 +73,9 @@ def read_time(asked: Asked, name: str) -> str | None:
     try:
         return parse_time(text)
     except (ValueError, OverflowError):
-        raise unfit(name, "时间写作 2026-05-31 或 2026-05-31T08:00:00Z。", "Write 2026-05-31 or 2026-05-31T08:00:00Z.") from None
+        raise unfit(
+            name, "时间写作 2026-05-31 或 2026-05-31T08:00:00Z。", "Write 2026-05-31 or 2026-05-31T08:00:00Z."
+        ) from None
 
 
 def read_flag(asked: Asked, name: str) -> bool | None:

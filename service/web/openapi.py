@@ -5,4 +5,9 @@ from typing import Any
 
 def document(public_url: str) -> dict[str, Any]:
     """The document for a service that people reach at `public_url`."""
-    return {"openapi": "3.1.0", "info": {"title": "Bitong", "version": "1"}, "servers": [{"url": public_url}], "paths": {}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Bitong", "version": "1"},
+        "servers": [{"url": public_url}],
+        "paths": {},
+    }

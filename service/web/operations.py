@@ -27,7 +27,9 @@ def metrics(parts: Parts, _asked: Asked) -> Answer:
 
 def schema(parts: Parts, _asked: Asked) -> Answer:
     """JSON Schema of TOOL.hdlp."""
-    return Answer(parts.schema(), media_type="application/schema+json", headers={"Cache-Control": "public, max-age=300"})
+    return Answer(
+        parts.schema(), media_type="application/schema+json", headers={"Cache-Control": "public, max-age=300"}
+    )
 
 
 def openapi(parts: Parts, _asked: Asked) -> Answer:
@@ -41,7 +43,11 @@ def _repository(parts: Parts) -> dict[str, Any]:
     ingest = parts.ingest
     if not parts.worker.first_look_ended.is_set():
         return {"state": "first-look"}
-    shape: dict[str, Any] = {"state": ingest.trouble or "ok", "revision": ingest.index.revision, "tools": len(ingest.index)}
+    shape: dict[str, Any] = {
+        "state": ingest.trouble or "ok",
+        "revision": ingest.index.revision,
+        "tools": len(ingest.index),
+    }
     if ingest.trouble_since is not None:
         shape |= {"since": ingest.trouble_since, "age_s": _age_s(ingest.trouble_since)}
     if ingest.looked_at is not None:
@@ -53,4 +59,3 @@ def _repository(parts: Parts) -> dict[str, Any]:
 def _age_s(moment: str) -> int:
     then = datetime.fromisoformat(moment).timestamp()
     return max(0, int(time.time() - then))
-

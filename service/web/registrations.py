@@ -49,7 +49,10 @@ def sync(parts: Parts, asked: Asked) -> Answer:
     check_names(asked, ("wait", "full"))
     if not parts.tracks_repository:
         raise Unavailable(
-            Message("未设置 repository_url，没有可查看的仓库。", "repository_url is not set; there is no repository to look at.")
+            Message(
+                "未设置 repository_url，没有可查看的仓库。",
+                "repository_url is not set; there is no repository to look at.",
+            )
         )
     promise = parts.worker.ask(full=bool(read_flag(asked, "full")))
     if not read_flag(asked, "wait"):

@@ -109,15 +109,13 @@ class Endpoint:
         try:
             actor = self._authenticate(request, self.route.access)
             body = await self._body(request) if self.route.takes_body else b""
-            asked = Asked(
-                actor, request.path_params, _query(request), request.headers, request.scope["headers"], body
-            )
+            asked = Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body)
             answer = await self._pools.run(self.route.pool, partial(self.route.handler, self._parts, asked))
         except BitongError as error:
             answer = self._failed(error, asked)
         except ClientDisconnect:
             answer = Answer(b"", 400, media_type=JSON)
-        except Exception as error:  # noqa: BLE001 - unknown means internal, and shows nothing
+        except Exception as error:
             logger.exception("request failed inside", path=self.route.path, error=type(error).__name__)
             internal = BitongError(INTERNAL)
             answer = self._failed(internal, asked)

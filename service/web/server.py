@@ -143,7 +143,9 @@ class Edge:
             if _host_of(headers.get("host", "")) in self._hosts:
                 await self._inner(scope, receive, send_with_id)
             else:
-                message = Message("不认识这个 Host。", "This Host is not served here; see public_url and allowed_hosts.")
+                message = Message(
+                    "不认识这个 Host。", "This Host is not served here; see public_url and allowed_hosts."
+                )
                 answer = respond(Answer(problem(400, "unknown-host", message), 400, media_type=PROBLEM))
                 await answer(scope, receive, send_with_id)
         finally:
@@ -160,9 +162,7 @@ def _join(path: str, endpoints: Mapping[str, Endpoint]) -> StarletteRoute:
             return await found(request)
         allowed = ", ".join(sorted(endpoints))
         message = Message(f"这里只接受 {allowed}。", f"Only {allowed} is taken here.")
-        return respond(
-            Answer(problem(405, "method-not-allowed", message), 405, {"Allow": allowed}, media_type=PROBLEM)
-        )
+        return respond(Answer(problem(405, "method-not-allowed", message), 405, {"Allow": allowed}, media_type=PROBLEM))
 
     methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
     return StarletteRoute(path, endpoint, methods=methods)
@@ -188,7 +188,9 @@ def _host_of(header: str) -> str:
 async def _http_error(_request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = Message("没有这个地址。", "There is nothing at this address.") if status == 404 else INTERNAL
-    return respond(Answer(problem(status, "not-found" if status == 404 else "error", message), status, media_type=PROBLEM))
+    return respond(
+        Answer(problem(status, "not-found" if status == 404 else "error", message), status, media_type=PROBLEM)
+    )
 
 
 async def _internal(_request: Request, _error: Exception) -> Response:

@@ -1,8 +1,11 @@
 """What `method` may be for each executor, and Forgejo's operations (contract/executors.md; cases.md M10, Y33)."""
 
+import json
+from importlib.resources import files
+
 import pytest
 
-from service.intake.operations import shipped
+from service.intake.operations import VERSIONS
 from tests.definitions.written import only, read, tool
 
 CMD = "{ cmd: { type: string, required: true } }"
@@ -39,6 +42,7 @@ def test_a_method_its_executor_knows_is_fine(executor, method, parameters, more)
         ("shell", "execute", CMD, "", "bad-method"),
         ("shell", "exec", "{}", "", "cmd-missing"),
         ("shell", "exec", "{ cmd: { type: array } }", "", "parameter-type"),
+        ("shell", "exec", "{ cmd: { type: string, secret: true } }", "", "secret-in-command"),
         ("shell", "run", "{}", "", "command-missing"),
         ("shell", "exec", "{}", RUN, "command-not-taken"),
         ("gatekeeper", "exec", "{}", "", "cmd-missing"),
@@ -62,8 +66,10 @@ def test_a_method_its_executor_does_not_know_is_a_problem(executor, method, para
     [
         "GET https://evil/x", "GET //evil/x", "GET /../../x", "GET /a?b", "GET  /two-spaces", "get /x", "Get /x", "HEAD /x",
         "GET /a//b", "GET /a/./b", "GET /a/..", "GET /%2e%2e/x", "GET /%2E./x", "GET /%252e%252e/x", "GET /a%2fb", "GET /a%5cb",
-        "GET /a@b", "GET /a#b", "GET /a\\b", "GET personas", "GET", "GET ", "GET /a b", "GET /a%zz", "GET /a%00", "GET /人格",
-        "GET /{a", "GET /a}", "GET @evil/x", "GET /%40evil", "CONNECT /x", "GET /a%253fb", "GETX /x", "/x", "GET /{a}{", "GET\t/x",
+        "GET /a@b", "GET /a#b", "GET /a\\b", "GET personas", "GET", "GET ", "GET /a b", "GET /a%zz", "GET /a%00",
+        "GET /人格",
+        "GET /{a", "GET /a}", "GET @evil/x", "GET /%40evil", "CONNECT /x", "GET /a%253fb", "GETX /x", "/x",
+        "GET /{a}{", "GET\t/x",
     ],
 )  # fmt: skip
 def test_a_route_that_could_lead_elsewhere_is_a_problem(method):
@@ -118,9 +124,12 @@ def test_an_unknown_operation_is_a_problem_with_the_nearest_name():
 
 def test_an_operation_of_either_shipped_version_is_known():
     """An absent forge never rejects anything (contract/registration.md)."""
-    newer = next(name for name in shipped() if name.startswith("list") and "Action" in name)
+    facts = files("service.intake") / "forgejo_operations"
+    older, newer = (json.loads((facts / f"{version}.json").read_bytes()) for version in VERSIONS)
+    only_newer = next(name for name in newer if name not in older)
 
-    assert [problem.code for problem in read(tool("git-forgejo", newer)).problems] == []
+    assert read(tool("git-forgejo", only_newer)).problems == ()
+    assert read(tool("git-forgejo", next(iter(older)))).problems == ()
 
 
 def test_an_operation_of_the_instances_own_document_is_known():

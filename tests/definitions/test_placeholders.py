@@ -96,6 +96,12 @@ def test_a_placeholder_in_the_first_item_is_a_problem():
         (["php", "-r", "{id}"], 2),
         (["sh", "-{id}", "x"], 1),
         (["su", "git", "sh", "-c", "{id}"], 4),
+        (["su", "-", "git", "-c", "rm {id}"], 4),
+        (["flock", "/tmp/lock", "-c", "echo {id}"], 3),
+        (["bash", "-ce", "echo {id}"], 2),
+        (["bash", "-c", "-e", "--", "echo {id}"], 4),
+        (["perl", "-MJSON::PP::Simple", "-e", "print {id}"], 3),
+        (["pwsh", "-Command", "{id}"], 2),
     ],
 )
 def test_a_placeholder_in_a_scripts_text_is_a_problem(items, place):

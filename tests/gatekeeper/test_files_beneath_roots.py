@@ -297,10 +297,10 @@ def test_a_list_has_a_line_for_each_entry(files, place):
 
 def test_no_descriptor_is_left(files, place):
     """Whatever was refused on the way."""
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for path in ("deep/plain", "deep", "../outside", "nowhere", "deep/denied/key"):
         for attempt in (lambda p=path: read(files, p), lambda p=path: files.write(p, b"", "overwrite")):
             with suppress(CannotDo):
                 attempt()
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

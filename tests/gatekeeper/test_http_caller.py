@@ -1,14 +1,20 @@
 """One HTTP call: sent or not, answered or not, within its time, whatever the far side does (executors.md, Common; R1)."""
 
+import datetime as dt
 import gzip
 import hashlib
 import os
 import socket
+import ssl
 import struct
 import threading
 import time
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from service.domain.executors import Cancel
 from service.execution.executors.http import Answer, HttpCaller, Lost, NotSent, Request, sends_token_in_clear
@@ -97,6 +103,80 @@ def test_a_failed_tls_handshake_was_not_sent():
 
     assert isinstance(result, NotSent)
     assert result.cause == "tls"
+
+
+@pytest.fixture
+def tls_side(tmp_path):
+    """A far side with a certificate of its own making: its URL, and a context that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem, key_file = tmp_path / "pem", tmp_path / "key"
+    pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem, key_file)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        while True:
+            try:
+                with context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                    if b"/silent" in connection.recv(65536):
+                        connection.recv(1)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            except ssl.SSLError:
+                continue
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"https://localhost:{listener.getsockname()[1]}", ssl.create_default_context(cafile=pem)
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def test_tls_is_spoken_with_whom_it_trusts_and_nobody_else(tls_side):
+    """R1: a certificate that does not verify means that nothing was sent."""
+    url, trusting = tls_side
+    request = Request("GET", url)
+
+    trusted = HttpCaller(tls=trusting).call(request, deadline=time.monotonic() + 5, keep=10)
+    stranger = HttpCaller().call(request, deadline=time.monotonic() + 5, keep=10)
+
+    assert isinstance(trusted, Answer)
+    assert trusted.body.kept == b"ok"
+    assert isinstance(stranger, NotSent)
+    assert stranger.cause == "tls"
+    assert "certificate" in stranger.why.en
+
+
+def test_deadline_and_cancel_hold_inside_tls_too(tls_side):
+    """The socket underneath is cut."""
+    url, trusting = tls_side
+    caller, request = HttpCaller(tls=trusting), Request("GET", url + "/silent")
+    cancel = Cancel()
+    threading.Timer(0.1, cancel.ask).start()
+    started = time.monotonic()
+
+    late = caller.call(request, deadline=time.monotonic() + 0.2, keep=10)
+    cancelled = caller.call(request, deadline=time.monotonic() + 5, keep=10, cancel=cancel)
+
+    assert time.monotonic() - started < SLACK_S
+    assert isinstance(late, Lost)
+    assert late.cause == "deadline"
+    assert cancelled.cause == "cancelled"
 
 
 def test_a_connection_lost_after_the_request_may_have_acted_and_is_not_tried_again(far_side):

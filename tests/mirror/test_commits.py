@@ -168,9 +168,8 @@ def test_a_force_push_back_says_only_where_the_branch_is(builder: Builder, watch
 def test_a_long_history_does_not_overflow(builder: Builder, watch_of: Any) -> None:
     """Iteratively, also where a thousand commits stand in one line; and it says how far it is."""
     watch = watch_of(url=str(builder.folder))
-    lines = []
-    for number in range(1500):
-        lines.append(f"commit refs/heads/main\ncommitter Z <z@example.org> {1_790_000_000 + number} +0000\ndata 1\nx\n")
+    text = "commit refs/heads/main\ncommitter Z <z@example.org> {} +0000\ndata 1\nx\n"
+    lines = [text.format(1_790_000_000 + number) for number in range(1500)]
     git("fast-import", "--quiet", at=builder.folder, stdin="".join(lines).encode())
 
     said = watch.look()

@@ -90,7 +90,11 @@ def test_links_and_strange_entries_inside_a_folder_are_problems_that_say_where(b
     """X40, G7, G10: as strict at any depth."""
     row = ("100644", b"x", builder.blob(b"x"))
     deep = builder.rows([("120000", b"link", builder.blob(b"/etc/passwd")), row, row])
-    rows = [("100644", b"TOOL.hdlp", builder.blob(definition("tool"))), ("40000", b"deep", deep), ("160000", b"s", "12" * 20)]
+    rows = [
+        ("100644", b"TOOL.hdlp", builder.blob(definition("tool"))),
+        ("40000", b"deep", deep),
+        ("160000", b"s", "12" * 20),
+    ]
     tip = builder.push(builder.root(("40000", b"tool", builder.rows(rows))))
 
     watch.look()

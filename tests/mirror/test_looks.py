@@ -102,12 +102,10 @@ def test_only_the_tracked_branch_counts(builder: Builder, watch: Any) -> None:
     assert watch.commits == {}
 
 
-@pytest.mark.parametrize("local", [False, True])
-def test_an_empty_repository_is_empty_and_a_default_branch_is_named(
-    local: bool, builder: Builder, watch_of: Any
-) -> None:
+@pytest.mark.parametrize("how", ["http", "local"])
+def test_an_empty_repository_is_empty_and_a_default_branch_is_named(how: str, builder: Builder, watch_of: Any) -> None:
     """contract/registration.md, Faults: a branch that never existed is an empty registry."""
-    watch = watch_of(**({"url": str(builder.folder)} if local else {}))
+    watch = watch_of(**({"url": str(builder.folder)} if how == "local" else {}))
     watch.look()
     nothing = watch.tip
     commit = builder.commit(builder.root(builder.tool("good")))

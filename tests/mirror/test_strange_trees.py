@@ -80,7 +80,12 @@ def test_one_name_twice_rejects_both_and_an_unsorted_one_itself(builder: Builder
     """G10, G1: also where one of the two is a file that sorts elsewhere."""
     first, second = builder.tool("twice"), builder.tool("twice", "x")
     file_of_that_name = ("100644", b"mixed", builder.blob(b"x"))
-    rows = [builder.tool("good"), file_of_that_name, ("100644", b"mixed.txt", builder.blob(b"y")), builder.tool("mixed")]
+    rows = [
+        builder.tool("good"),
+        file_of_that_name,
+        ("100644", b"mixed.txt", builder.blob(b"y")),
+        builder.tool("mixed"),
+    ]
     tip = builder.push(builder.root(*rows, first, second, builder.tool("early")))
 
     watch.look()
@@ -95,7 +100,9 @@ def test_one_name_twice_rejects_both_and_an_unsorted_one_itself(builder: Builder
 def test_a_doubled_tools_folder_rejects_all_that_is_in_either(builder: Builder, watch: Any) -> None:
     """contract/registration.md: the path from the root is checked as strictly, and nothing beside it."""
     one, other = builder.rows([builder.tool("one")]), builder.rows([builder.tool("other")])
-    root = builder.rows([("100666", b"strange", builder.blob(b"")), ("40000", b"tools", one), ("40000", b"tools", other)])
+    root = builder.rows(
+        [("100666", b"strange", builder.blob(b"")), ("40000", b"tools", one), ("40000", b"tools", other)]
+    )
     tip = builder.push(root)
 
     watch.look()

@@ -251,9 +251,8 @@ class Builder:
     def token(self, token: str, scopes: list[str], tools: list[str] | None, *, revoked: bool = False) -> None:
         """An issued token and its row."""
         expires = "2027-01-01T00:00:00.000Z"
-        self.append(
-            "token.issued", "operator", token=token, name=f"name-{token}", scopes=scopes, tools=tools, expires=expires
-        )
+        named = {"token": token, "name": f"name-{token}", "hash": sha(token.encode()).hex()}
+        self.append("token.issued", "operator", **named, scopes=scopes, tools=tools, expires=expires)
         if revoked:
             self.append("token.revoked", "operator", token=token)
         self.row(

@@ -60,7 +60,7 @@ def test_a_deleted_entry_is_the_first_missing_index(copy):
 
 def test_two_swapped_entries_are_found_at_the_first_of_them(copy):
     """S6."""
-    swap = [f"UPDATE log_entries SET idx = {new} WHERE idx = {old}" for old, new in ((40, -1), (60, 40), (-1, 60))]
+    swap = [f"UPDATE log_entries SET idx = {new} WHERE idx = {old}" for old, new in ((40, -1), (60, 40), (-1, 60))]  # noqa: S608 - SQL of our own
     change(copy, *swap)
 
     one = first(verify_database(copy))
@@ -111,7 +111,7 @@ def test_an_index_twice_is_found(copy):
 
 def rewrite(path: Path, index: int, old: str, new: str) -> None:
     """Change an entry's bytes and everything in its row that follows from them."""
-    content = read(path, f"SELECT entry FROM log_entries WHERE idx = {index}")
+    content = read(path, f"SELECT entry FROM log_entries WHERE idx = {index}")  # noqa: S608 - SQL of our own
     assert old.encode() in content
     content = content.replace(old.encode(), new.encode())
     change(path, ("UPDATE log_entries SET entry = ?, leaf = ? WHERE idx = ?", (content, sha(b"\x00" + content), index)))
@@ -261,7 +261,8 @@ def test_a_scope_more_is_found(copy):
 def test_a_token_that_nobody_issued_is_found(copy):
     change(
         copy,
-        "INSERT INTO tokens SELECT 99, 't9', name, X'09', scopes, tools, created_at, created_by, NULL, NULL FROM tokens WHERE id = 't2'",
+        """INSERT INTO tokens SELECT 99, 't9', name, X'09', scopes, tools, created_at, created_by, NULL, NULL
+           FROM tokens WHERE id = 't2'""",
     )
 
     assert [(one.what, one.where) for one in verify_database(copy).findings] == [("row-unlogged", "tokens.id of t9")]

@@ -1,0 +1,71 @@
+"""What people see: tables, fields and failures. What others wrote cannot move a cursor or turn a line's direction."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from service.domain.quoting import escaped
+from service.errors import BitongError, Message
+
+_UNLIMITED: Final = 100_000  # columns of a table that goes to a file or another program
+
+
+def say(message: Message) -> None:
+    """One sentence for people on standard error, in both languages."""
+    sys.stderr.write(f"bitong: {message.zh}\nbitong: {message.en}\n")
+
+
+def failure(error: BitongError) -> None:
+    """A failure, and each problem where several things are wrong, on standard error."""
+    say(Message(escaped(error.message.zh), escaped(error.message.en)))
+    problems = error.facts.get("problems")
+    for problem in problems if isinstance(problems, list) else ():
+        if isinstance(problem, Mapping):
+            sys.stderr.write(f"  {cell(problem.get('param', ''))}: {cell(problem.get('zh'))} {cell(problem.get('en'))}\n")
+
+
+def as_json(value: Any) -> None:
+    """Data for programs."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def cell(value: Any) -> str:
+    """One value as text in one line; empty for what is not set."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ", ".join(value)
+    return escaped(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows under headings; colours and the terminal's width on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 - only tables need it
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, width=None if terminal else _UNLIMITED, no_color=not terminal, highlight=False)
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(column, overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(cell(value)) for value in row))
+    console.print(shown)
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> None:
+    """`name: value` lines; those that are not set are left out."""
+    for name, value in pairs:
+        if value is not None:
+            sys.stdout.write(f"{name}: {cell(value)}\n")
+
+
+def block(title: str, text: str) -> None:
+    """Text of several lines, indented, under a title; nothing where there is none."""
+    if text:
+        lines = "".join(f"    {escaped(line)}\n" for line in text.split("\n"))
+        sys.stdout.write(f"{title}:\n{lines}")

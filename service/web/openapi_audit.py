@@ -1,0 +1,185 @@
+"""Shapes of the log's entries for the OpenAPI document: the facts of each type (contract/audit.md, Names of facts)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.domain.actors import SCOPES
+from service.domain.audit import TYPES
+from service.domain.runs import ENDED
+from service.web.openapi_forms import Schema, listing, many, nullable, record, ref, text, texts, whole
+
+LATER = {"x-not-available-yet": True}
+
+
+def schemas() -> dict[str, Schema]:
+    """Name → schema: the list, one entry, its facts by type, and the proofs."""
+    groups = _groups()
+    facts = {name: _of_types(types, shape) for name, (types, shape) in groups.items()}
+    return facts | {
+        "Stream": record(
+            {
+                "bytes": ref("Bytes", "Everything that was produced."),
+                "sha256": ref("Sha256", "Of everything."),
+                "kept": ref("Bytes", "How many of its first bytes are kept."),
+                "kept_sha256": ref("Sha256"),
+            }
+        ),
+        "AuditEntry": _entry(groups, {}),
+        "AuditEntryInFull": _entry(
+            groups, {"entry_b64": ref("Base64", "The exact bytes that were hashed: leaf = SHA-256(0x00 ‖ bytes).")}
+        ),
+        "AuditPage": listing("AuditEntry"),
+        **_proofs(),
+    }
+
+
+def _entry(groups: Mapping[str, tuple[Sequence[str], Schema]], more: Mapping[str, Schema]) -> Schema:
+    fields = {
+        "index": whole("Its place in the log, from 0.", minimum=0),
+        "type": text(enum=list(TYPES)),
+        "at": ref("Time"),
+        "actor": ref("Actor"),
+        "leaf": ref("Sha256", "Its leaf hash (RFC 6962)."),
+        "facts": {"type": "object", "description": "What happened; its names follow from `type`."},
+    }
+    mapping = {kind: f"#/components/schemas/{name}" for name, (types, _) in groups.items() for kind in types}
+    return record(
+        fields | more,
+        oneOf=[ref(name) for name in groups],
+        discriminator={"propertyName": "type", "mapping": mapping},
+    )
+
+
+def _of_types(types: Sequence[str], facts: Schema) -> Schema:
+    which: Schema = {"const": types[0]} if len(types) == 1 else text(enum=list(types))
+    return {"type": "object", "properties": {"type": which, "facts": facts}, "required": ["type", "facts"]}
+
+
+def _groups() -> dict[str, tuple[Sequence[str], Schema]]:
+    """Name of the schema → the types it holds for, and the shape of their facts."""
+    return {
+        "AuditLogOpened": (["log.opened"], record({"origin": text("The log's name, also its key's.")})),
+        "AuditServiceStarted": (["service.started"], _service_started()),
+        "AuditDefinition": (_named("definition.", without="rejected"), record(_definition())),
+        "AuditDefinitionRejected": (["definition.rejected"], _rejected()),
+        "AuditRunStarted": (["run.started"], _run_started()),
+        "AuditRunFinished": (["run.finished"], _run_finished()),
+        "AuditRunRefused": (
+            ["run.refused"],
+            record(
+                {
+                    "run": ref("Id"),
+                    "tool": ref("ToolName"),
+                    "code": ref("ErrorCode"),
+                    "problems_digest": ref("Sha256", "Of the problems as kept: JSON without spaces."),
+                }
+            ),
+        ),
+        "AuditConfirmation": (_named("confirmation."), _confirmation()),
+        "AuditToken": (_named("token."), _token()),
+        "AuditLater": (
+            ["log.restored", *_named("session."), *_named("key."), "output.purged", *_named("intent."), *_named("checkpoint.")],
+            {"type": "object", "description": "Named when the part that writes them is there.", **LATER},
+        ),
+    }
+
+
+def _named(prefix: str, without: str = "") -> list[str]:
+    return [kind for kind in TYPES if kind.startswith(prefix) and kind != prefix + without]
+
+
+def _service_started() -> Schema:
+    digests = {
+        "type": "object",
+        "description": "SHA-256 of each allow-list.",
+        "additionalProperties": ref("Sha256"),
+    }
+    return record({"version": text(), "sandbox": nullable(text()), "digests": digests})
+
+
+def _definition() -> dict[str, Schema]:
+    return {
+        "tool": ref("ToolName"),
+        "version": whole(minimum=1),
+        "commit": ref("GitId"),
+        "tree": ref("GitId"),
+        "blob": ref("GitId"),
+        "sha256": ref("Sha256"),
+        "author": text(),
+        "pusher": nullable(text()),
+    }
+
+
+def _rejected() -> Schema:
+    known = {name: nullable(shape) for name, shape in _definition().items()}
+    named = {"tool": nullable(text("The folder's name.")), "commit": ref("GitId")}
+    return record(known | named | {"problems": many(ref("DefinitionProblem"))})
+
+
+def _run_started() -> Schema:
+    return record(
+        {
+            "run": ref("Id"),
+            **{name: shape for name, shape in _definition().items() if name not in ("author", "pusher")},
+            "executor": text(),
+            "node": nullable(text("The gatekeeper's name; null: this host.")),
+            "params_digest": ref("Sha256", "SHA-256(salt ‖ parameters as RFC 8785 JSON, secrets as keyed hashes)."),
+            "match": nullable(ref("Id")),
+            "confirmation": nullable(ref("Id")),
+            "key_hash": nullable(ref("Sha256", "Of the Idempotency-Key.")),
+        }
+    )
+
+
+def _run_finished() -> Schema:
+    number: dict[str, Any] = {"type": ["integer", "string", "null"], "description": "As text where it does not fit."}
+    return record(
+        {
+            "run": ref("Id"),
+            "state": text(enum=list(ENDED)),
+            "reason": nullable(text()),
+            "exit_code": number,
+            "status": number,
+            "duration_ms": ref("Milliseconds"),
+            "stdout": ref("Stream"),
+            "stderr": ref("Stream"),
+        }
+    )
+
+
+def _confirmation() -> Schema:
+    return record(
+        {
+            "confirmation": ref("Id"),
+            "run": ref("Id"),
+            "tool": ref("ToolName"),
+            "version": whole(minimum=1),
+            "params_digest": ref("Sha256"),
+            "asker": ref("Actor"),
+            "answerer": nullable(ref("Actor")),
+            "self": {"type": ["boolean", "null"], "description": "True when asker and answerer are one."},
+        },
+        **LATER,
+    )
+
+
+def _token() -> Schema:
+    return record(
+        {
+            "token": ref("Id"),
+            "name": text(),
+            "scopes": many(text(enum=list(SCOPES))),
+            "tools": nullable(texts()),
+            "expires": nullable(ref("Time")),
+            "hash": ref("Sha256", "Of the token, so that a row of the table cannot be changed unnoticed."),
+        }
+    )
+
+
+def _proofs() -> dict[str, Schema]:
+    path = many(ref("Sha256"), "Nodes of the tree, as RFC 6962 orders them.")
+    size = whole(minimum=0)
+    return {
+        "InclusionProof": record({"index": size, "size": size, "leaf": ref("Sha256"), "path": path}),
+        "ConsistencyProof": record({"from": size, "to": size, "path": path}),
+    }

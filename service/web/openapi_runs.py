@@ -1,0 +1,238 @@
+"""Shapes of calls, runs and confirmations for the OpenAPI document (contract/http-api.md, Running and matching)."""
+
+from typing import Any, Final
+
+from service.domain.definitions import EFFECTS, MAX_TIMEOUT_MS
+from service.domain.runs import CODES, ENDED, ERROR_CHARACTERS, STATES
+from service.execution.resolve import SUGGESTION
+from service.web.openapi_forms import Schema, flag, listing, many, nullable, record, ref, text, texts, whole
+
+LATER: Final = {"x-not-available-yet": True}
+CONFIRMATION_STATES: Final = ("waiting", "approved", "rejected", "expired", "dropped")
+
+
+def schemas() -> dict[str, Schema]:
+    """Name → schema: what `/exec` takes and answers, runs, confirmations."""
+    return _calls() | _answers() | _matches() | _runs() | _confirmations()
+
+
+def _calls() -> dict[str, Schema]:
+    demand = "定义须正是这个，否则拒绝。Demands this definition; the call is refused where it is not the active one."
+    return {
+        "ExactCall": record(
+            {"tool": text("工具名。The tool's name.")},
+            {
+                "params": {"type": "object", "default": {}, "description": "参数。The parameters by name."},
+                "version": nullable(whole(demand, minimum=1)),
+                "commit": nullable(ref("GitId", demand)),
+                "sha256": nullable(ref("Sha256", demand)),
+                "timeout_ms": nullable(
+                    whole("May only lower the definition's limit.", minimum=1, maximum=MAX_TIMEOUT_MS)
+                ),
+                "wait": {
+                    "description": "false：立即返回202。False answers 202 with the run at once; not available yet.",
+                    "type": "boolean",
+                    "default": True,
+                },
+                "match_id": nullable(ref("Id", "From a match of the same actor.")),
+            },
+            "精确调用。An exact call.",
+        ),
+        "IntentCall": record(
+            {"intent": text("要做什么。What is to be done.")},
+            {"context": {"description": "Any JSON up to 16 KiB; its texts only break ties."}},
+            "意图匹配。A call by intent: answers candidates, runs nothing.",
+            **LATER,
+        ),
+    }
+
+
+def _six(**ok: Any) -> dict[str, Schema]:
+    """The seed's six fields (§2, step 5), in its order."""
+    return {
+        "ok": {"description": "true：工具运行了并且成功。True only if the tool ran and succeeded.", "type": "boolean", **ok},
+        "tool": text("所请求的名字。The name that was asked for."),
+        "method": text("Executor and method, such as `gatekeeper:exec`; empty when there is no such tool."),
+        "output": text("原始输出，不加工。Standard output or the response's body, untouched."),
+        "error": nullable(text("标准错误，原样；必要时再加一行原因。Standard error, untouched; then why, where that is not said.")),
+        "duration_ms": ref("Milliseconds", "From the start of the execution to its end; 0 when nothing ran."),
+    }
+
+
+def _answers() -> dict[str, Schema]:
+    code, message = ref("ErrorCode"), ref("Message")
+    found = {"found": {"const": True}, "definition": ref("RanDefinition")}
+    ran = {"run": ref("ExecRun"), "receipt": nullable(ref("Receipt"))}
+    said = {"code": code, "message": message}
+    why: dict[str, Any] = {
+        "if": {"properties": {"ok": {"const": False}}},
+        "then": {"required": ["code", "message"], "properties": {"code": {"enum": [*CODES.values()]}}},
+        "else": {"properties": {"code": False, "message": False, "error": {}}},
+    }
+    return {
+        "ExecEnded": record(_six() | found | ran, said, "它运行了。The tool ran, well or not.", **why),
+        "ExecAccepted": record(
+            _six(const=False) | found | ran | said,
+            {"confirmation": ref("ConfirmationAsked")},
+            "It goes on, or waits for a confirmation.",
+            **LATER,
+        ),
+        "ExecUnknown": record(
+            _six(const=False) | {"found": {"const": False}, "suggestion": {"const": SUGGESTION}} | said,
+            {"removed": ref("Removed")},
+            "没有这个工具。There is no such tool, or none for this token.",
+        ),
+        "ExecRefused": record(
+            _six(const=False) | said,
+            found | ran | {"problems": many(ref("FieldProblem"), "All of them.")},
+            "没有运行。It did not run. Where a definition was found the refusal is a run of its own.",
+            dependentRequired={"run": ["receipt", "definition"], "definition": ["found"]},
+        ),
+        "ExecRun": record(_run_fields(), _exact_bytes(), "How it ran."),
+        "Receipt": record(
+            {
+                "index": whole("The log's entry that ended the run.", minimum=0),
+                "leaf": ref("Sha256", "That entry's leaf hash."),
+                "checkpoint": nullable(text("The newest signed note that covers it; null until there is one.")),
+            },
+            said="回执。What proves it.",
+        ),
+    }
+
+
+def _run_fields() -> dict[str, Schema]:
+    return {
+        "id": ref("Id"),
+        "state": text(enum=list(STATES)),
+        "reason": nullable(text("`exit-code`, `signal`, `deadline` …; of a refused run its code.")),
+        "exit_code": nullable(whole()),
+        "signal": nullable(text("Such as SIGKILL.")),
+        "status": nullable(whole("The far side's HTTP status.")),
+        "stderr": text("Standard error, untouched up to max_output_bytes."),
+        "output_bytes": ref("Bytes", "Everything that was produced, past the cap too."),
+        "output_sha256": nullable(ref("Sha256", "Of everything; null when nothing ran.")),
+        "stderr_bytes": ref("Bytes"),
+        "stderr_sha256": nullable(ref("Sha256")),
+        "truncated": flag("More came than is kept."),
+        "totals": nullable(text("`received`, where a far side did not say.", enum=["produced", "received"])),
+        "output_url": nullable(text("The kept bytes.", format="uri")),
+        "stderr_url": nullable(text(format="uri")),
+        "notes": many(ref("Message"), "What was cut, and other things to know."),
+    }
+
+
+def _exact_bytes() -> dict[str, Schema]:
+    return {
+        "output_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),
+        "stderr_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),
+    }
+
+
+def _matches() -> dict[str, Schema]:
+    number = {"type": "number"}
+    whose = {
+        "version": whole(minimum=1),
+        "commit": ref("GitId"),
+        "author": text(),
+        "why": text(),
+        "git_author": text(),
+        "pusher": nullable(text()),
+    }
+    candidate = {
+        "tool": ref("ToolName"),
+        "display": text(),
+        "intent": text(),
+        "score": number,
+        "confidence": text(enum=["high", "medium", "low"]),
+        "matched": nullable(texts("What of the intent was found.")),
+        "params_schema": ref("ParamsSchema"),
+        "constraints": ref("Constraints"),
+        "effect": nullable(text(enum=list(EFFECTS))),
+        "deprecated": nullable(text()),
+        "definition": record(whose),
+    }
+    near = record({"tool": ref("ToolName"), "display": text(), "score": number})
+    candidates = many(ref("Candidate"), minItems=1, maxItems=3)
+    nothing = {"found": {"const": False}, "suggestion": {"const": SUGGESTION}}
+    return {
+        "Candidate": record(candidate, **LATER),
+        "MatchFound": record({"found": {"const": True}, "match_id": ref("Id"), "candidates": candidates}, **LATER),
+        "MatchNothing": record(nothing | {"nearest": many(near, "Not recommended.", maxItems=3)}, **LATER),
+    }
+
+
+def _runs() -> dict[str, Schema]:
+    item = {
+        "id": ref("Id"),
+        "state": text(enum=list(STATES)),
+        "reason": nullable(text()),
+        "ok": flag(),
+        "tool": ref("ToolName"),
+        "method": text("Executor and method, such as `shell:exec`."),
+        "version": whole(minimum=1),
+        "commit": ref("GitId"),
+        "actor": ref("Actor"),
+        "started_at": nullable(ref("Time")),
+        "ended_at": nullable(ref("Time")),
+        "duration_ms": ref("Milliseconds"),
+        "exit_code": nullable(whole()),
+        "error": nullable(text(f"Its first {ERROR_CHARACTERS} characters.", maxLength=ERROR_CHARACTERS)),
+        "output_bytes": ref("Bytes"),
+        "stderr_bytes": ref("Bytes"),
+        "match_id": nullable(ref("Id")),
+        "confirmation_id": nullable(ref("Id")),
+        "receipt": nullable(ref("Receipt")),
+    }
+    params: Schema = {
+        "description": "参数，密钥已遮蔽；null：已清除或未保留。The parameters, secrets masked; null where purged or never kept.",
+        "type": ["object", "null"],
+    }
+    more = {
+        "error": nullable(text("Standard error, untouched; then why.")),
+        "params": params,
+        "params_digest": ref("Sha256", "The commitment that stands in the log."),
+        "output": text("The kept output as text."),
+        "definition": ref("RanDefinition"),
+        "intent": text("The definition's."),
+        "node": nullable(text("The gatekeeper's name; null: this host.")),
+        "problems": many(ref("FieldProblem"), "Why it was refused."),
+    }
+    return {
+        "Run": record(item),
+        "RunPage": listing("Run"),
+        "RunInFull": record(_run_fields() | item | more, _exact_bytes()),
+        "RunCancelled": record({"id": ref("Id"), "state": text(enum=list(ENDED))}, **LATER),
+    }
+
+
+def _confirmations() -> dict[str, Schema]:
+    preview: Schema = {"description": "What will run, as the executor will send it; secrets as •••."}
+    about = {
+        "tool": ref("ToolName"),
+        "version": whole(minimum=1),
+        "commit": ref("GitId"),
+        "sha256": ref("Sha256"),
+    }
+    asked = {"id": ref("Id"), "expires_at": ref("Time"), **about, "params_digest": ref("Sha256")}
+    item = {
+        "id": ref("Id"),
+        "state": text(enum=list(CONFIRMATION_STATES)),
+        **about,
+        "params": {"type": ["object", "null"]},
+        "params_digest": ref("Sha256"),
+        "preview": preview,
+        "actor": ref("Actor", "Who asked."),
+        "asked_at": ref("Time"),
+        "expires_at": ref("Time"),
+        "answered_by": nullable(ref("Actor")),
+        "answered_at": nullable(ref("Time")),
+        "reason": nullable(text()),
+        "self": {"type": ["boolean", "null"], "description": "True when asker and answerer are one."},
+    }
+    decision = text("approve：执行；reject：不执行。", enum=["approve", "reject"])
+    return {
+        "ConfirmationAsked": record(asked | {"display": text(), "why": text(), "preview": preview}, **LATER),
+        "Confirmation": record(item, **LATER),
+        "ConfirmationPage": listing("Confirmation"),
+        "ConfirmationAnswer": record({"decision": decision}, {"reason": nullable(text())}, **LATER),
+    }
