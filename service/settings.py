@@ -4,7 +4,6 @@ Units are in the names. Errors name the setting, never its value; a secret hides
 """
 
 import difflib
-import json
 import os
 import re
 import stat
@@ -15,29 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from service import setting_values as values
 from service.errors import Message, UsageError
+from service.setting_values import Secret
 
 PREFIX: Final = "BITONG_"
 NOT_SETTINGS: Final = ("BITONG_CONFIG", "BITONG_URL", "BITONG_TOKEN")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-
-
-class Secret:
-    """A value that never shows itself; `reveal` is where it is used."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The value itself."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret(•••)"
-
-    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,141 +34,60 @@ class Setting:
     secret: bool = False
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("text")
-    return value
-
-
-def _secret(value: Any) -> Secret:
-    return Secret(_text(value))
-
-
-def _whole(low: int, high: int) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value, re.ASCII):
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ValueError(f"a whole number from {low} to {high}")
-        return value
-
-    return read
-
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if value in ("true", "false"):
-        return bool(value == "true")
-    raise ValueError("true or false")
-
-
-def _one_of(*names: str) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if value not in names:
-            raise ValueError(" or ".join(names))
-        return str(value)
-
-    return read
-
-
-def _url(value: Any) -> str:
-    parts = urlsplit(_text(value))
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("an http(s) URL without query or fragment")
-    return str(value).rstrip("/")
-
-
-def _repository(value: Any) -> str:
-    text = _text(value)
-    if "://" in text and not text.startswith(("http://", "https://")):
-        raise ValueError("an http(s) URL or a local path")
-    return text
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    parsed = _json(value)
-    if not isinstance(parsed, list) or not all(isinstance(item, str) for item in parsed):
-        raise ValueError("a list of texts")
-    return tuple(parsed)
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    parsed = _json(value)
-    if not isinstance(parsed, dict):
-        raise ValueError("a table")
-    return parsed
-
-
-def _json(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        raise ValueError("JSON") from None
-
-
-def _branch(value: Any) -> str:
-    text = _text(value)
-    if text.startswith(("-", "/")) or ".." in text or not text.isprintable() or " " in text:
-        raise ValueError("a branch name")
-    return text
-
-
-def _folder_path(value: Any) -> str:
-    text = _text(value).strip("/")
-    if any(part in ("", ".", "..") for part in text.split("/")):
-        raise ValueError("a folder inside the repository")
-    return text
-
-
 _MIB: Final = 1024 * 1024
 
 SETTINGS: Final = (
     Setting(
-        "data_dir", Path("./data"), "everything Bitong keeps: database, mirror, keys, lock", lambda v: Path(_text(v))
+        "data_dir",
+        Path("./data"),
+        "everything Bitong keeps: database, mirror, keys, lock",
+        lambda v: Path(values.text(v)),
     ),
-    Setting("host", "127.0.0.1", "address to listen on", _text),
-    Setting("port", 8920, "port to listen on; 0 lets the system choose", _whole(0, 65_535)),
-    Setting("public_url", "http://127.0.0.1:8920", "how people and the forge reach it, sub-path included", _url),
-    Setting("allowed_hosts", (), "Host names answered, beside that of public_url and loopback", _texts),
-    Setting("trusted_proxies", LOOPBACK, "addresses whose X-Forwarded-For is believed", _texts),
-    Setting("database_url", None, "an SQLAlchemy URL; SQLite in data_dir unless set", _text),
-    Setting("repository_url", None, "native-repo: an http(s) URL or a local path", _repository),
-    Setting("repository_branch", "main", "the tracked branch", _branch),
+    Setting("host", "127.0.0.1", "address to listen on", values.text),
+    Setting("port", 8920, "port to listen on; 0 lets the system choose", values.whole(0, 65_535)),
+    Setting("public_url", "http://127.0.0.1:8920", "how people and the forge reach it, sub-path included", values.url),
+    Setting("allowed_hosts", (), "Host names answered, beside that of public_url and loopback", values.texts),
+    Setting("trusted_proxies", LOOPBACK, "addresses whose X-Forwarded-For is believed", values.texts),
+    Setting("database_url", None, "an SQLAlchemy URL; SQLite in data_dir unless set", values.text),
+    Setting("repository_url", None, "native-repo: an http(s) URL or a local path", values.repository),
+    Setting("repository_branch", "main", "the tracked branch", values.branch),
     Setting(
-        "repository_id", None, "the forge's number of the repository; asked of the API unless set", _whole(1, 2**53)
+        "repository_id",
+        None,
+        "the forge's number of the repository; asked of the API unless set",
+        values.whole(1, 2**53),
     ),
-    Setting("tools_path", "tools", "the folder of tools in the repository", _folder_path),
-    Setting("repository_username", "bitong", "user name for git over HTTP", _text),
-    Setting("repository_token", None, "token for git over HTTP", _secret, secret=True),
-    Setting("fetch_timeout_s", 300, "seconds that one look at the repository may take in all", _whole(5, 86_400)),
-    Setting("webhook_secret", None, "the webhook's secret; without it hooks are refused", _secret, secret=True),
-    Setting("webhook_secret_previous", None, "the secret before, while it is being changed", _secret, secret=True),
-    Setting("max_hook_bytes", 16 * _MIB, "bytes of a webhook's body", _whole(1024, 1024 * _MIB)),
-    Setting("poll_interval_s", 60, "seconds between looks that heal lost hooks", _whole(1, 86_400)),
-    Setting("forgejo_url", None, "the forge's API from this host, ending in /api/v1", _url),
-    Setting("forgejo_public_url", None, "the base of links to the forge for people", _url),
-    Setting("forgejo_token", None, "the service's own token for the forge's API", _secret, secret=True),
-    Setting("gatekeepers", {}, "name → {url, token or token_file, answer, argv, cmd, insecure}", _table, secret=True),
-    Setting("gatekeeper_default", None, "the node of definitions that name none", _text),
+    Setting("tools_path", "tools", "the folder of tools in the repository", values.folder_path),
+    Setting("repository_username", "bitong", "user name for git over HTTP", values.text),
+    Setting("repository_token", None, "token for git over HTTP", values.secret, secret=True),
+    Setting("fetch_timeout_s", 300, "seconds that one look at the repository may take in all", values.whole(5, 86_400)),
+    Setting("webhook_secret", None, "the webhook's secret; without it hooks are refused", values.secret, secret=True),
+    Setting(
+        "webhook_secret_previous", None, "the secret before, while it is being changed", values.secret, secret=True
+    ),
+    Setting("max_hook_bytes", 16 * _MIB, "bytes of a webhook's body", values.whole(1024, 1024 * _MIB)),
+    Setting("poll_interval_s", 60, "seconds between looks that heal lost hooks", values.whole(1, 86_400)),
+    Setting("forgejo_url", None, "the forge's API from this host, ending in /api/v1", values.url),
+    Setting("forgejo_token", None, "the service's own token for the forge's API", values.secret, secret=True),
+    Setting(
+        "gatekeepers", {}, "name → {url, token or token_file, answer, argv, cmd, insecure}", values.table, secret=True
+    ),
+    Setting("gatekeeper_default", None, "the node of definitions that name none", values.text),
     Setting(
         "shell_sandbox",
         "bubblewrap",
         "how shell tools are kept apart: bubblewrap, or none",
-        _one_of("bubblewrap", "none"),
+        values.one_of("bubblewrap", "none"),
     ),
-    Setting("shell_network", False, "whether shell tools have a network", _flag),
-    Setting("shell_read_paths", (), "further paths that shell tools may read", _texts),
-    Setting("shell_tmp_bytes", 64 * _MIB, "bytes of a shell tool's /tmp and /dev/shm", _whole(1024, 2**40)),
-    Setting("max_runs", 16, "runs at once, in all", _whole(1, 1024)),
-    Setting("max_runs_per_token", 8, "runs at once for one token", _whole(1, 1024)),
-    Setting("max_params_bytes", 8 * _MIB, "bytes of an exec call's body", _whole(1024, 1024 * _MIB)),
-    Setting("shutdown_grace_s", 10, "seconds that runs may go on after SIGTERM", _whole(0, 3600)),
-    Setting("log_origin", None, "the log's name; bitong/<host> unless set", _text),
-    Setting("metrics_public", False, "whether /metrics is open to everybody", _flag),
-    Setting("language", "zh", "of messages when the reader's is unknown: zh or en", _one_of("zh", "en")),
+    Setting("shell_network", False, "whether shell tools have a network", values.flag),
+    Setting("shell_read_paths", (), "further paths that shell tools may read", values.texts),
+    Setting("shell_tmp_bytes", 64 * _MIB, "bytes of a shell tool's /tmp and /dev/shm", values.whole(1024, 2**40)),
+    Setting("max_runs", 16, "runs at once, in all", values.whole(1, 1024)),
+    Setting("max_runs_per_token", 8, "runs at once for one token", values.whole(1, 1024)),
+    Setting("max_params_bytes", 8 * _MIB, "bytes of an exec call's body", values.whole(1024, 1024 * _MIB)),
+    Setting("shutdown_grace_s", 10, "seconds that runs may go on after SIGTERM", values.whole(0, 3600)),
+    Setting("log_origin", None, "the log's name; bitong/<host> unless set", values.text),
+    Setting("metrics_public", False, "whether /metrics is open to everybody", values.flag),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
 
@@ -205,10 +107,10 @@ class Node:
 class Settings:
     """Every setting as an attribute. Immutable once made."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any]) -> None:
         for setting in SETTINGS:
-            object.__setattr__(self, setting.name, values.get(setting.name, setting.default))
-        object.__setattr__(self, "nodes", _nodes(values.get("gatekeepers", {})))
+            object.__setattr__(self, setting.name, given.get(setting.name, setting.default))
+        object.__setattr__(self, "nodes", _nodes(given.get("gatekeepers", {})))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"settings do not change: {name}")
@@ -238,12 +140,10 @@ def load(environment: Mapping[str, str], config: Path | None = None) -> Settings
     if named is not None:
         given |= _from_file(named)
     given |= _from_environment(environment)
-    values = {}
-    for name, value in given.items():
-        values[name] = _read(_BY_NAME[name], value)
-    if "public_url" not in values and "port" in values:
-        values["public_url"] = f"http://127.0.0.1:{values['port']}"
-    return Settings(values)
+    read = {name: _read(_BY_NAME[name], value) for name, value in given.items()}
+    if "public_url" not in read and "port" in read:
+        read["public_url"] = f"http://127.0.0.1:{read['port']}"
+    return Settings(read)
 
 
 def refuse_unsafe(settings: Settings) -> None:
@@ -276,7 +176,11 @@ def refuse_open_file(path: Path) -> None:
                 f"The configuration {path.name} can be written by others; chmod go-w it.",
             )
         )
-    holds_secrets = any(_BY_NAME[name].secret for name in _from_file(path) if name in _BY_NAME)
+    content = _parsed(path)
+    nodes = content.get("gatekeepers", {})
+    holds_secrets = any(_BY_NAME[name].secret for name in content if name in _BY_NAME and name != "gatekeepers") or any(
+        isinstance(node, dict) and "token" in node for node in nodes.values()
+    )
     if holds_secrets and mode & (stat.S_IRGRP | stat.S_IROTH):
         raise UsageError(
             Message(
@@ -287,9 +191,13 @@ def refuse_open_file(path: Path) -> None:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    return _named(_parsed(path), lambda name: name)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            content = tomllib.load(file)
+            content: dict[str, Any] = tomllib.load(file)
     except OSError as error:
         raise UsageError(
             Message(
@@ -305,7 +213,7 @@ def _from_file(path: Path) -> dict[str, Any]:
                 f"配置文件 {path} 不是有效的 TOML（{where}）。", f"The configuration {path} is no valid TOML ({where})."
             )
         ) from None
-    return _named(content, lambda name: name)
+    return content
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -398,10 +306,12 @@ def _node(name: str, value: Any) -> Node:
     if "token_file" in value:
         token = _content_of(f"{name}.token_file", value["token_file"])
     try:
-        url = _url(value.get("url"))
+        url = values.url(value.get("url"))
     except ValueError as error:
         raise _bad(f"{name}.url", str(error)) from None
-    return Node(url, Secret(_text(token)) if token else None, answer, flags["argv"], flags["cmd"], flags["insecure"])
+    return Node(
+        url, Secret(values.text(token)) if token else None, answer, flags["argv"], flags["cmd"], flags["insecure"]
+    )
 
 
 def _unknown_key(name: str, key: str) -> UsageError:

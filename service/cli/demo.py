@@ -1,6 +1,70 @@
-"""`bitong demo`: the service on embedded defaults."""
+"""`bitong demo`: the main job on embedded defaults, in the foreground, from an empty folder and again on the same one.
+
+In the data folder: what the service keeps, `native-repo.git`, and the secrets that the parts share (0600). Beside it, in a
+folder of its own, what the gatekeeper may work in: the data folder is denied to whatever it runs.
+"""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+
+from service.cli import calling, demo_repository, demo_words, showing
+from service.cli.calling import Service
+from service.cli.processes import Child, own
+from service.errors import BitongError, Message, NotFound, Unavailable, UsageError
+from service.store.folder import DataFolder
+
+NODE: Final = "BS-SG-001"  # the seed's own name of a gatekeeper
+TOKEN_NAME: Final = "demo"  # noqa: S105 - a name
+READY_S: Final = 60.0
+END_S: Final = 25.0  # the service gives its runs ten seconds, then records their end
+README: Final = """这是笔筒演示中 gatekeeper 的工作目录：工具在这里读写文件、执行命令。
+This is where the gatekeeper of Bitong's demo works: tools read and write files here, and run commands.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The demo's folders and ports."""
+
+    data: Path
+    work: Path
+    port: int
+    gatekeeper_port: int
+
+    @property
+    def bare(self) -> Path:
+        """The repository that people push to."""
+        return self.data / "native-repo.git"
+
+    @property
+    def url(self) -> str:
+        """The service's address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def gatekeeper_url(self) -> str:
+        """The gatekeeper's."""
+        return f"http://127.0.0.1:{self.gatekeeper_port}"
+
+    def secret(self, name: str) -> Path:
+        """A file with a random text, 0600, made once."""
+        file = self.data / name
+        if not file.exists():
+            DataFolder(self.data).write(name, f"{secrets.token_urlsafe(32)}\n".encode())
+        return file
 
 
 def register(application: typer.Typer) -> None:
@@ -8,6 +72,261 @@ def register(application: typer.Typer) -> None:
     application.command("demo")(demo)
 
 
-def demo() -> None:
-    """示例 / example: bitong demo"""
-    raise typer.Exit(3)
+def demo(
+    data_dir: Annotated[
+        Path, typer.Option("--data-dir", envvar="BITONG_DATA_DIR", metavar="DIR", help="一切都放在这里 / keeps everything")
+    ] = Path("./data"),
+    work_dir: Annotated[
+        Path | None, typer.Option("--work-dir", metavar="DIR", help="工具的工作目录，默认 <DIR>-work / where tools work")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="服务的端口，0 任选 / the service's port; 0: any")] = 8920,
+    gatekeeper_port: Annotated[
+        int, typer.Option("--gatekeeper-port", min=0, max=65_535, help="gatekeeper 的端口 / the gatekeeper's port")
+    ] = 3911,
+) -> None:
+    """在前台运行一套完整的演示：仓库、服务、gatekeeper、令牌。 A whole demo in the foreground; Ctrl-C ends it.
+
+    示例 / example: bitong demo --data-dir ./data --port 8920
+    """
+    data = data_dir.absolute()
+    work = (work_dir or data.with_name(data.name + "-work")).absolute()
+    _check_apart(data, work)
+    layout = Layout(data, work, _free(port, "--port"), _free(gatekeeper_port, "--gatekeeper-port"))
+    _prepare(layout)
+    ended = _Ended()
+    with _children(layout) as children:
+        _wait_ready(layout, children, ended)
+        if not ended.asked():
+            _introduce(layout)
+        while not ended.asked():
+            _check(children)
+            ended.wait(0.3)
+    showing.say(Message("演示已结束，数据都还在。", "the demo has ended; its data is kept."))
+
+
+class _Ended:
+    """Ctrl-C or SIGTERM asks for the end; asked again, it comes at once."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._ask)
+
+    def _ask(self, _number: int, _frame: Any) -> None:
+        if self._asked.is_set():
+            raise KeyboardInterrupt
+        self._asked.set()
+
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> None:
+        self._asked.wait(seconds)
+
+
+def _check_apart(data: Path, work: Path) -> None:
+    real_data, real_work = Path(os.path.realpath(data)), Path(os.path.realpath(work))
+    if real_work.is_relative_to(real_data) or real_data.is_relative_to(real_work):
+        raise UsageError(
+            Message("--work-dir 不能在数据目录之内，也不能包含它。", "--work-dir may not lie within the data folder, nor hold it.")
+        )
+
+
+def _free(port: int, option: str) -> int:
+    """The port, if nobody listens there; a free one for 0."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise Unavailable(
+                Message(
+                    f"端口 {port} 用不了（{reason}）；请用 {option} 换一个。",
+                    f"The port {port} cannot be had ({reason}); give another with {option}.",
+                )
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+def _prepare(layout: Layout) -> None:
+    """Everything that stands before the processes start. Raises Unavailable where another service has the folder."""
+    folder = DataFolder(layout.data)
+    folder.make()
+    folder.lock()
+    folder.unlock()
+    try:
+        layout.work.mkdir(mode=0o755, parents=True, exist_ok=True)
+        readme = layout.work / "README.txt"
+        if not readme.exists():
+            readme.write_text(README, "utf-8")
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise Unavailable(
+            Message(f"用不了 {layout.work}：{reason}；请给 --work-dir。", f"Cannot use {layout.work}: {reason}; give --work-dir.")
+        ) from None
+    if demo_repository.make(layout.bare):
+        showing.say(Message(f"新建了仓库 {layout.bare}", f"made the repository {layout.bare}"))
+    secret = layout.secret("webhook.secret")
+    demo_repository.install_hook(layout.bare, url=f"{layout.url}/hooks/forgejo", secret_file=secret)
+
+
+@contextmanager
+def _children(layout: Layout) -> Iterator[list[Child]]:
+    """Gatekeeper and service; ended the other way round, since what the service runs may be at the gatekeeper."""
+    children: list[Child] = []
+    try:
+        command = [*_gatekeeper_command(layout)]
+        children.append(Child("gatekeeper", command, _plain(os.environ), layout.data / "gatekeeper.log"))
+        children.append(Child("service", own("service.app"), _environment(layout), layout.data / "service.log"))
+        yield children
+        for child in reversed(children):
+            child.end(END_S)
+    finally:
+        for child in reversed(children):
+            if child.runs():
+                child.end(END_S)
+
+
+def _gatekeeper_command(layout: Layout) -> list[str]:
+    return own(
+        "service",
+        "gatekeeper",
+        *("--port", str(layout.gatekeeper_port)),
+        *("--token-file", str(layout.secret("gatekeeper.token"))),
+        *("--root", str(layout.work)),
+        *("--deny", str(layout.data)),
+        *("--state-dir", str(layout.data / "gatekeeper")),
+    )
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith("BITONG_")}
+
+
+def _environment(layout: Layout) -> dict[str, str]:
+    """What makes the service the demo's; other settings of the caller's environment go on to hold."""
+    node = {"url": layout.gatekeeper_url, "token_file": str(layout.secret("gatekeeper.token"))}
+    own_settings = {
+        "BITONG_DATA_DIR": str(layout.data),
+        "BITONG_HOST": "127.0.0.1",
+        "BITONG_PORT": str(layout.port),
+        "BITONG_REPOSITORY_URL": str(layout.bare),
+        "BITONG_REPOSITORY_BRANCH": "main",
+        "BITONG_WEBHOOK_SECRET_FILE": str(layout.secret("webhook.secret")),
+        "BITONG_GATEKEEPERS": json.dumps({NODE: node}),
+        "BITONG_GATEKEEPER_DEFAULT": NODE,
+    }
+    return dict(os.environ) | own_settings
+
+
+def _check(children: list[Child]) -> None:
+    """Raise Unavailable, with its last words, when one has ended by itself."""
+    for child in children:
+        if not child.runs():
+            sys.stderr.write(child.last_words() + "\n")
+            raise Unavailable(
+                Message(f"{child.name} 自己结束了，日志在 {child.log}", f"the {child.name} ended by itself; its log is {child.log}")
+            )
+
+
+def _wait_ready(layout: Layout, children: list[Child], ended: _Ended) -> None:
+    deadline = time.monotonic() + READY_S
+    while not ended.asked() and not (_answers(f"{layout.gatekeeper_url}/healthz") and _answers(f"{layout.url}/readyz")):
+        _check(children)
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                Message(f"{READY_S:.0f} 秒内没有就绪，日志在 {layout.data}", f"not ready within {READY_S:.0f} s; see the logs in {layout.data}")
+            )
+        ended.wait(0.1)
+
+
+def _answers(url: str) -> bool:
+    import httpx  # noqa: PLC0415
+
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _introduce(layout: Layout) -> None:
+    """What cannot work here, in words; then the lines to try."""
+    works = _gatekeeper_runs_commands(layout)
+    if works is not None:
+        showing.say(
+            Message(
+                f"gatekeeper 在这里不能执行命令，只能读写文件：{works.zh}",
+                f"the gatekeeper cannot run commands here, only work with files: {works.en}",
+            )
+        )
+    why = _shell_trouble()
+    if why is not None:
+        showing.say(
+            Message(
+                f"executor 为 shell 的工具在这里不能执行：{why.zh}",
+                f"tools of the executor shell cannot run here: {why.en}",
+            )
+        )
+    place = demo_words.Place(
+        url=layout.url,
+        token=_token(layout),
+        bare=layout.bare,
+        clone=layout.work / "native-repo",
+        database=layout.data / "bitong.db",
+        logs=layout.data,
+        runs_commands=works is None,
+    )
+    sys.stdout.write(demo_words.lines(place))
+    sys.stdout.flush()
+
+
+def _gatekeeper_runs_commands(layout: Layout) -> Message | None:
+    """None when it does; else why not, in its own words."""
+    import httpx  # noqa: PLC0415
+
+    token = layout.secret("gatekeeper.token").read_text("ascii").strip()
+    call = {"method": "exec", "params": {"argv": ["true"]}, "timeout_ms": 10_000, "max_output_bytes": 1000}
+    answer = httpx.post(
+        f"{layout.gatekeeper_url}/exec", json=call, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=20
+    )
+    told = answer.json()
+    if told.get("ok") is True:
+        return None
+    message = told.get("message")
+    said = showing.cell(told.get("error") or told.get("stderr") or told.get("reason"))
+    return Message(message["zh"], message["en"]) if isinstance(message, dict) else Message(said, said)
+
+
+def _shell_trouble() -> Message | None:
+    from service.execution.executors.sandbox import Sandbox  # noqa: PLC0415
+
+    return Sandbox(os.environ.get("BITONG_SHELL_SANDBOX", "bubblewrap")).unavailable()
+
+
+def _token(layout: Layout) -> str:
+    """The demo's token (read, exec), kept in a file (0600) so that it stays the same; a new one where it has ended."""
+    file = layout.data / "demo.token"
+    if file.exists():
+        token = file.read_text("ascii").strip()
+        with Service(layout.url, token) as service:
+            if service.ask("GET", "/tools", query={"limit": 1}).is_success:
+                return token
+    control = DataFolder(layout.data).running()
+    if control is None:
+        raise Unavailable(Message("服务没有就绪。", "The service is not ready."))
+    with Service(control.url, control.token) as operator:
+        _revoke_old(operator)
+        made = operator.json("POST", "/tokens", body={"name": TOKEN_NAME, "scopes": ["read", "exec"]})
+    token = str(made["token"])
+    DataFolder(layout.data).write(file.name, f"{token}\n".encode())
+    return token
+
+
+def _revoke_old(operator: Service) -> None:
+    try:
+        operator.json("DELETE", f"/tokens/{calling.path_part(TOKEN_NAME)}")
+    except NotFound:
+        return
+    except BitongError:
+        raise

@@ -6,6 +6,7 @@ import sys
 import typer
 
 from service.cli import settings as given
+from service.cli.processes import own
 from service.settings import refuse_open_file, refuse_unsafe
 
 
@@ -25,6 +26,6 @@ def serve(config: given.Config = None) -> None:
         refuse_open_file(named)
     refuse_unsafe(settings)
     # The service shall not carry the command line's libraries in its memory.
-    arguments = [sys.executable, "-P", "-m", "service.app", *([] if named is None else [str(named)])]
+    arguments = own("service.app", *([] if named is None else [str(named)]))
     sys.stdout.flush()
     os.execve(sys.executable, arguments, dict(os.environ))  # noqa: S606 - our own interpreter and module

@@ -107,7 +107,12 @@ class Objects:
         if file := self._open_loose(name):
             file.close()
             return True
-        return self._in_pack(name) is not None
+        try:
+            return self._in_pack(name) is not None
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a broken index; whoever reads the object is told
+            return False
 
     def _open_loose(self, name: bytes) -> BinaryIO | None:
         text = name.decode("ascii")

@@ -81,7 +81,7 @@ class _Publication:
         self.tip = tip
         self.seen = seen
         self.graph = StoredGraph(self.connection, seen)
-        self.folders = Folders(self.connection)
+        self.folders = Folders(transaction)
         self.registering = Registering(transaction, self.folders, tools_path)
         self.registry: Mapping[str, Any] = tools.registry_row(self.connection) or {"tip": None, "revision": 0}
         old = self.registry["tip"]

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection
-
 from service.domain.audit import SYSTEM, Fact
 from service.domain.definitions import FILE_NAME, Definition, Problem
 from service.domain.deliveries import Delivery
@@ -37,8 +35,8 @@ class Registered:
 class Folders:
     """The folders that commits hold, each read once a publication."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, transaction: Transaction) -> None:
+        self._connection = transaction.connection
         self._read: dict[tuple[bytes, str], SeenFolder | None] = {}
 
     def at(self, folder: bytes, tree: str | None) -> SeenFolder | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 # In the order in which they run: name, module, what it says.
 TABLES = {
     "exec": ("exec_calls", "a call, with and without the sandbox, against a C server"),
+    "parts": ("exec_parts", "where the time of one call goes"),
+    "gatekeeper": ("gatekeeper_calls", "a call that a gatekeeper runs"),
 }
 
 

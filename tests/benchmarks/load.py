@@ -4,8 +4,12 @@ import re
 import selectors
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+
+Request = bytes | Callable[[], bytes]
+"""What is sent: the same bytes each time, or new ones."""
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
@@ -33,9 +37,9 @@ class Load:
 
 
 class Caller:
-    """One kept-alive connection that sends the same bytes again and again; `wanted` stands in each good answer."""
+    """One kept-alive connection that asks again and again; `wanted` stands in each good answer."""
 
-    def __init__(self, port: int, request: bytes, wanted: bytes) -> None:
+    def __init__(self, port: int, request: Request, wanted: bytes) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._request = request
@@ -45,8 +49,9 @@ class Caller:
 
     def send(self) -> None:
         """Ask once."""
+        request = self._request if isinstance(self._request, bytes) else self._request()
         self.began = time.perf_counter()
-        self.socket.sendall(self._request)
+        self.socket.sendall(request)
 
     def receive(self) -> bytes | None:
         """Take what came; the whole answer once it is there. Raises ConnectionError when the server hung up."""

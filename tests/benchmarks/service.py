@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+EXEC_WANTED: Final = b'"output":"hello\\n"'
 SECRET: Final = "a-secret-of-the-hook"
 _START_S: Final = 120.0
 

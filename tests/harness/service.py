@@ -127,7 +127,7 @@ class BitongService:
         return self
 
     def _answers(self, path: str) -> bool:
-        assert self.running, f"the service ended by itself:\n{self.log_text()[-4000:]}"
+        self.assert_lives()
         try:
             return self.anonymous.get(path, timeout=5).status_code == 200
         except httpx.TransportError:
@@ -155,6 +155,11 @@ class BitongService:
             self.process = None
         self._forget_clients()
 
+    def assert_lives(self) -> None:
+        """The process that was started is still there."""
+        code = self.process.poll() if self.process else "none"
+        assert code is None, f"the service ended by itself with {code}:\n{self.log_text()[-4000:]}"
+
     def log_text(self) -> str:
         """All it has said so far."""
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
@@ -162,7 +167,8 @@ class BitongService:
     def close(self) -> None:
         """The end of every test: nothing is left over, it stops well, and the log verifies without it."""
         try:
-            if self.running:
+            if self.process is not None:
+                self.assert_lives()
                 self.assert_nothing_is_left_over()
                 self.stop()
                 self.assert_verifies()

@@ -51,7 +51,10 @@ _EXTRAS: Final = ("cwd", "env", "stdin")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One gatekeeper. `argv`, `cmd`: whether it is given either form of a `command:`; `stream`: whether it streams."""
+    """One gatekeeper. `argv`, `cmd`: whether it is given either form of a `command:`; `stream`: whether it is asked to stream.
+
+    A gatekeeper that cannot stream ignores being asked.
+    """
 
     url: str
     token: str | None = field(repr=False)
@@ -59,7 +62,7 @@ class Node:
     insecure: bool = False
     argv: bool = True
     cmd: bool = True
-    stream: bool = False
+    stream: bool = True
 
 
 class GatekeeperExecutor:
@@ -149,7 +152,7 @@ class _Run:
             return NotSent("request", Message("参数写不成 JSON", "the parameters cannot be written as JSON"))
         streams = self._node.stream and call.on_output is not None
         return self._caller.call(
-            _request(self._node, body, accept="text/event-stream" if streams else "application/json"),
+            _request(self._node, body, accept="text/event-stream, application/json" if streams else "application/json"),
             deadline=self._started + call.timeout_ms / 1000 + GRACE_S,
             keep=self._keep,
             cancel=call.cancel,

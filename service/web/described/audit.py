@@ -1,4 +1,4 @@
-"""Shapes of the log's entries for the OpenAPI document: the facts of each type (contract/audit.md, Names of facts)."""
+"""The log in the OpenAPI document: the facts of each type of entry (contract/audit.md, Names of facts), and the proofs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,9 +6,8 @@ from typing import Any
 from service.domain.actors import SCOPES
 from service.domain.audit import TYPES
 from service.domain.runs import ENDED
-from service.web.openapi_forms import Schema, listing, many, nullable, record, ref, text, texts, whole
-
-LATER = {"x-not-available-yet": True}
+from service.web.described.forms import Schema, listing, many, nullable, record, ref, text, texts, whole
+from service.web.described.words import LATER, PLAIN, Body, Text, between, here_is
 
 
 def schemas() -> dict[str, Schema]:
@@ -30,6 +29,67 @@ def schemas() -> dict[str, Schema]:
         ),
         "AuditPage": listing("AuditEntry"),
         **_proofs(),
+    }
+
+
+def routes() -> dict[str, Text]:
+    """Method and path below the API's root → what is said of the route."""
+    gone = {404: ("unknown-entry",)}
+    filters = {
+        "type": text(enum=list(TYPES)),
+        "actor": text("Such as `token:<id>`."),
+        "tool": text("与这个工具有关的。About this tool, its runs included."),
+        "run": text("A run's id."),
+        **between(),
+    }
+    size = whole("Of the tree; the newest checkpoint's unless given.", minimum=1)
+    return {
+        "GET /audit": Text(
+            "audit",
+            "The log, newest first",
+            "只增不改的记录，可以在外部验证。",
+            "An append-only log that can be checked from outside, without this server.",
+            query=filters,
+            pages=True,
+            answers=here_is("AuditPage"),
+        ),
+        "GET /audit/entries/{index}": Text(
+            "audit",
+            "One entry, with the bytes that were hashed",
+            "一条记录，连同被哈希的原始字节。",
+            "One entry, with the exact bytes of its leaf.",
+            answers=here_is("AuditEntryInFull"),
+            problems=gone,
+        ),
+        "GET /audit/checkpoint": Text(
+            "audit",
+            "The newest signed note",
+            "最新的签名检查点（C2SP tlog-checkpoint）。",
+            "The signed note itself (C2SP tlog-checkpoint).",
+            answers={200: Body("签名检查点。The note.", None, PLAIN)},
+        ),
+        "GET /audit/proof/{index}": Text(
+            "audit",
+            "Proof that an entry is in the log",
+            "证明一条记录在日志中（RFC 6962）。",
+            "An inclusion proof (RFC 6962).",
+            query={"size": size},
+            answers=here_is("InclusionProof"),
+            problems=gone,
+        ),
+        "GET /audit/consistency": Text(
+            "audit",
+            "Proof that the log only grew",
+            "证明日志只是增长（RFC 6962）。",
+            "A consistency proof between two sizes (RFC 6962).",
+            query={"from": whole(minimum=0), "to": whole(minimum=0)},
+            needs=("from", "to"),
+            answers=here_is("ConsistencyProof"),
+        ),
+        "GET /audit/anchors": Text(
+            "audit", "Where checkpoints were committed", "检查点提交到了哪里。", "Checkpoints committed to a repository.", pages=True
+        ),
+        "POST /audit/verify": Text("audit", "Verify the log now", "立即验证日志。", "Checks the log; `bitong audit verify` does without a server."),
     }
 
 

@@ -1,19 +1,34 @@
-"""Shapes of calls, runs and confirmations for the OpenAPI document (contract/http-api.md, Running and matching)."""
+"""`POST /exec` in the OpenAPI document: what it takes, and what it answers in each case."""
 
-from typing import Any, Final
+from typing import Any
 
 from service.domain.definitions import EFFECTS, MAX_TIMEOUT_MS
-from service.domain.runs import CODES, ENDED, ERROR_CHARACTERS, STATES
+from service.domain.runs import CODES, STATES
 from service.execution.resolve import SUGGESTION
-from service.web.openapi_forms import Schema, flag, listing, many, nullable, record, ref, text, texts, whole
-
-LATER: Final = {"x-not-available-yet": True}
-CONFIRMATION_STATES: Final = ("waiting", "approved", "rejected", "expired", "dropped")
+from service.web.described.forms import Schema, flag, many, nullable, record, ref, text, texts, whole
+from service.web.described.words import LATER, Text
 
 
 def schemas() -> dict[str, Schema]:
-    """Name → schema: what `/exec` takes and answers, runs, confirmations."""
-    return _calls() | _answers() | _matches() | _runs() | _confirmations()
+    """Name → schema."""
+    return _calls() | _answers() | _matches()
+
+
+def routes() -> dict[str, Text]:
+    """Method and path below the API's root → what is said of the route."""
+    return {
+        "POST /exec": Text(
+            "exec",
+            "Run a tool, or find one by intent",
+            "精确调用：按名字运行一个已注册的工具，原样返回真实回执。意图调用：返回一至三个候选，不运行任何东西。"
+            "每个回答都以种子的六个字段开头，什么都没有运行时也是。",
+            "An exact call runs one registered tool by name and gives back what really came of it. A call by intent answers one "
+            "to three candidates and runs nothing; it needs `read` too. Every answer to a call begins with the seed's six "
+            "fields, also when nothing ran. A caller that goes away cancels nothing.",
+            headers={"Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200)},
+            body="ExecRequest",
+        ),
+    }
 
 
 def _calls() -> dict[str, Schema]:
@@ -67,7 +82,7 @@ def _answers() -> dict[str, Schema]:
     why: dict[str, Any] = {
         "if": {"properties": {"ok": {"const": False}}},
         "then": {"required": ["code", "message"], "properties": {"code": {"enum": [*CODES.values()]}}},
-        "else": {"properties": {"code": False, "message": False, "error": {}}},
+        "else": {"not": {"anyOf": [{"required": ["code"]}, {"required": ["message"]}]}},
     }
     return {
         "ExecEnded": record(_six() | found | ran, said, "它运行了。The tool ran, well or not.", **why),
@@ -88,7 +103,7 @@ def _answers() -> dict[str, Schema]:
             "没有运行。It did not run. Where a definition was found the refusal is a run of its own.",
             dependentRequired={"run": ["receipt", "definition"], "definition": ["found"]},
         ),
-        "ExecRun": record(_run_fields(), _exact_bytes(), "How it ran."),
+        "ExecRun": record(run_fields(), exact_bytes(), "How it ran."),
         "Receipt": record(
             {
                 "index": whole("The log's entry that ended the run.", minimum=0),
@@ -100,7 +115,7 @@ def _answers() -> dict[str, Schema]:
     }
 
 
-def _run_fields() -> dict[str, Schema]:
+def run_fields() -> dict[str, Schema]:
     return {
         "id": ref("Id"),
         "state": text(enum=list(STATES)),
@@ -121,7 +136,7 @@ def _run_fields() -> dict[str, Schema]:
     }
 
 
-def _exact_bytes() -> dict[str, Schema]:
+def exact_bytes() -> dict[str, Schema]:
     return {
         "output_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),
         "stderr_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),
@@ -158,81 +173,4 @@ def _matches() -> dict[str, Schema]:
         "Candidate": record(candidate, **LATER),
         "MatchFound": record({"found": {"const": True}, "match_id": ref("Id"), "candidates": candidates}, **LATER),
         "MatchNothing": record(nothing | {"nearest": many(near, "Not recommended.", maxItems=3)}, **LATER),
-    }
-
-
-def _runs() -> dict[str, Schema]:
-    item = {
-        "id": ref("Id"),
-        "state": text(enum=list(STATES)),
-        "reason": nullable(text()),
-        "ok": flag(),
-        "tool": ref("ToolName"),
-        "method": text("Executor and method, such as `shell:exec`."),
-        "version": whole(minimum=1),
-        "commit": ref("GitId"),
-        "actor": ref("Actor"),
-        "started_at": nullable(ref("Time")),
-        "ended_at": nullable(ref("Time")),
-        "duration_ms": ref("Milliseconds"),
-        "exit_code": nullable(whole()),
-        "error": nullable(text(f"Its first {ERROR_CHARACTERS} characters.", maxLength=ERROR_CHARACTERS)),
-        "output_bytes": ref("Bytes"),
-        "stderr_bytes": ref("Bytes"),
-        "match_id": nullable(ref("Id")),
-        "confirmation_id": nullable(ref("Id")),
-        "receipt": nullable(ref("Receipt")),
-    }
-    params: Schema = {
-        "description": "参数，密钥已遮蔽；null：已清除或未保留。The parameters, secrets masked; null where purged or never kept.",
-        "type": ["object", "null"],
-    }
-    more = {
-        "error": nullable(text("Standard error, untouched; then why.")),
-        "params": params,
-        "params_digest": ref("Sha256", "The commitment that stands in the log."),
-        "output": text("The kept output as text."),
-        "definition": ref("RanDefinition"),
-        "intent": text("The definition's."),
-        "node": nullable(text("The gatekeeper's name; null: this host.")),
-        "problems": many(ref("FieldProblem"), "Why it was refused."),
-    }
-    return {
-        "Run": record(item),
-        "RunPage": listing("Run"),
-        "RunInFull": record(_run_fields() | item | more, _exact_bytes()),
-        "RunCancelled": record({"id": ref("Id"), "state": text(enum=list(ENDED))}, **LATER),
-    }
-
-
-def _confirmations() -> dict[str, Schema]:
-    preview: Schema = {"description": "What will run, as the executor will send it; secrets as •••."}
-    about = {
-        "tool": ref("ToolName"),
-        "version": whole(minimum=1),
-        "commit": ref("GitId"),
-        "sha256": ref("Sha256"),
-    }
-    asked = {"id": ref("Id"), "expires_at": ref("Time"), **about, "params_digest": ref("Sha256")}
-    item = {
-        "id": ref("Id"),
-        "state": text(enum=list(CONFIRMATION_STATES)),
-        **about,
-        "params": {"type": ["object", "null"]},
-        "params_digest": ref("Sha256"),
-        "preview": preview,
-        "actor": ref("Actor", "Who asked."),
-        "asked_at": ref("Time"),
-        "expires_at": ref("Time"),
-        "answered_by": nullable(ref("Actor")),
-        "answered_at": nullable(ref("Time")),
-        "reason": nullable(text()),
-        "self": {"type": ["boolean", "null"], "description": "True when asker and answerer are one."},
-    }
-    decision = text("approve：执行；reject：不执行。", enum=["approve", "reject"])
-    return {
-        "ConfirmationAsked": record(asked | {"display": text(), "why": text(), "preview": preview}, **LATER),
-        "Confirmation": record(item, **LATER),
-        "ConfirmationPage": listing("Confirmation"),
-        "ConfirmationAnswer": record({"decision": decision}, {"reason": nullable(text())}, **LATER),
     }

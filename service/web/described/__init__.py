@@ -1,0 +1,1 @@
+"""What the OpenAPI document says: one file a resource, each with its `schemas` and its `routes`."""

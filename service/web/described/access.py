@@ -1,0 +1,61 @@
+"""Tokens and sessions in the OpenAPI document."""
+
+from service.domain.actors import SCOPES, TOKEN_NAME
+from service.web.described.forms import Schema, listing, many, nullable, record, ref, text
+from service.web.described.words import Body, Text, here_is
+
+
+def schemas() -> dict[str, Schema]:
+    scopes = many(text(enum=list(SCOPES)), minItems=1, uniqueItems=True)
+    patterns = nullable(
+        many(text(minLength=1, maxLength=128), "Patterns of tool names, such as `git-*`; null: every tool.", minItems=1)
+    )
+    name = text(pattern="^" + TOKEN_NAME.pattern.removesuffix(r"\Z") + "$")
+    kept = {
+        "id": ref("Id"),
+        "name": name,
+        "actor": ref("Actor"),
+        "scopes": scopes,
+        "tools": patterns,
+        "created_at": ref("Time"),
+        "created_by": ref("Actor"),
+        "expires_at": nullable(ref("Time")),
+        "revoked_at": nullable(ref("Time")),
+    }
+    expires = nullable(text("A date or an RFC 3339 time; null or left out: never."))
+    return {
+        "TokenRequest": record({"name": name, "scopes": scopes}, {"tools": patterns, "expires_at": expires}),
+        "Token": record(kept),
+        "TokenIssued": record(kept | {"token": text("令牌本身，只显示这一次。The token itself, shown this once.")}),
+        "TokenPage": listing("Token"),
+    }
+
+
+def routes() -> dict[str, Text]:
+    """Method and path below the API's root → what is said of the route."""
+    named = text("令牌的 id 或名字。Its id or its name.")
+    return {
+        "GET /tokens": Text(
+            "access", "The tokens, newest first", "令牌本身从不显示。", "Ended ones too; never the token itself.", pages=True, answers=here_is("TokenPage")
+        ),
+        "POST /tokens": Text(
+            "access",
+            "Issue a token",
+            "新令牌，只显示这一次。",
+            "The token is shown this once.",
+            body="TokenRequest",
+            answers={201: Body("新令牌。The token.", "TokenIssued")},
+            problems={409: ("name-taken",), 422: ("bad-parameters",), 503: ("cannot-record",)},
+        ),
+        "DELETE /tokens/{id}": Text(
+            "access",
+            "End a token",
+            "立即失效。",
+            "From this moment on, for open streams, queued runs and waiting confirmations too.",
+            path={"id": named},
+            answers={200: Body("已失效。It has ended.", "Token")},
+            problems={404: ("not-found",), 503: ("cannot-record",)},
+        ),
+        "GET /sessions": Text("access", "People's sessions", "登录的人。", "Who is signed in.", pages=True),
+        "DELETE /sessions/{id}": Text("access", "End a session", "结束一次登录。", "Signs somebody out.", problems={404: ("not-found",)}),
+    }

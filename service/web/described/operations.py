@@ -1,0 +1,80 @@
+"""Health, numbers, documents and reports in the OpenAPI document."""
+
+from typing import Any
+
+from service.web.described.forms import Schema, flag, record, ref, text, whole
+from service.web.described.words import PLAIN, Body, Text, between, here_is
+
+
+def schemas() -> dict[str, Schema]:
+    part: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "state": text("`ok`, or a word for what is wrong."),
+            "since": ref("Time"),
+            "age_s": whole("Seconds since then.", minimum=0),
+            "looked_at": ref("Time"),
+            "looked_age_s": whole("Seconds since the last look.", minimum=0),
+            "revision": whole(minimum=0),
+            "tools": whole(minimum=0),
+        },
+        "required": ["state"],
+    }
+    return {
+        "Health": record({"ok": {"const": True}}),
+        "Readiness": record(
+            {"ready": flag(), "parts": {"type": "object", "additionalProperties": part}},
+            said="Names of parts, states and ages; no addresses, no errors' texts.",
+        ),
+        "JsonSchema": {"type": "object", "description": "A JSON Schema, 2020-12.", "required": ["$schema"]},
+        "OpenApi": {"type": "object", "description": "This document.", "required": ["openapi", "info", "paths"]},
+    }
+
+
+def routes() -> dict[str, Text]:
+    """Method and path below the API's root → what is said of the route."""
+    by = text("每一格。How wide a step is.", enum=["hour", "day"])
+    waiting = Body("尚未看过仓库。The first look has not ended.", "Readiness")
+    last = text("The id of the last event that was read; resumes after it.")
+    return {
+        "GET /stats": Text(
+            "reports",
+            "Numbers of runs",
+            "按状态与时间的运行数、各工具耗时、等待中的与上次查看。",
+            "Runs by state and time, durations by tool (p50, p95), what waits, the last sync.",
+            query={**between(), "by": by},
+        ),
+        "GET /reports/missing-tools": Text(
+            "reports", "Intents that found nothing", "没有找到工具的意图。", "Clustered intents that found nothing.", pages=True
+        ),
+        "GET /events": Text(
+            "reports",
+            "All that happens, as it happens",
+            "index、run、confirmation、registration、sync，每个带着列表里的那一项。",
+            "Server-sent events, each with the list's item; `reset` says when resuming is no longer possible.",
+            headers={"Last-Event-ID": last},
+        ),
+        "GET /healthz": Text("operations", "Is it up", "是否在服务。", "200 as long as requests are served.", answers=here_is("Health")),
+        "GET /readyz": Text(
+            "operations",
+            "Is it ready",
+            "第一次看过仓库后即为 200，无论结果。",
+            "200 once the first look ended, well or not.",
+            answers={200: Body("就绪。Ready.", "Readiness"), 503: waiting},
+        ),
+        "GET /metrics": Text(
+            "operations",
+            "Numbers for Prometheus",
+            "Prometheus 文本格式。",
+            "Text format 0.0.4. Open where the operator says `metrics_public`.",
+            answers={200: Body("Metrics.", None, PLAIN)},
+        ),
+        "GET /schema": Text(
+            "operations",
+            "JSON Schema of TOOL.hdlp",
+            "编辑器检查 TOOL.hdlp 用。",
+            "For editors' YAML plugins.",
+            answers={200: Body("The schema.", "JsonSchema", "application/schema+json")},
+        ),
+        "GET /openapi.json": Text("operations", "This document", "本文档。", "OpenAPI 3.1.", answers=here_is("OpenApi")),
+    }
