@@ -53,7 +53,13 @@ class Service:
         self._client.close()
 
     def ask(
-        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None, within_s: Any = ANSWER_S
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        within_s: Any = ANSWER_S,
     ) -> httpx.Response:
         """One request below `/api/v1`; any answer. Raises Unavailable when none comes."""
         timeout = httpx.Timeout(within_s, connect=CONNECT_S)
@@ -64,7 +70,9 @@ class Service:
             why = Message("没有及时回答", "did not answer in time")
         except (httpx.HTTPError, httpx.InvalidURL):
             why = Message("连不上", "cannot be reached")
-        raise Unavailable(Message(f"{self.url} {why.zh}。服务在运行吗？", f"{self.url} {why.en}. Does the service run?"))
+        raise Unavailable(
+            Message(f"{self.url} {why.zh}。服务在运行吗？", f"{self.url} {why.en}. Does the service run?")
+        )
 
     def json(self, method: str, path: str, **how: Any) -> Any:
         """The JSON of an answer that is well; else the failure it tells of, by kind."""

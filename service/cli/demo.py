@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ import typer
 from service.cli import calling, demo_repository, demo_words, showing
 from service.cli.calling import Service
 from service.cli.processes import Child, own
-from service.errors import BitongError, Message, NotFound, Unavailable, UsageError
+from service.errors import Message, NotFound, Unavailable, UsageError
 from service.store.folder import DataFolder
 
 NODE: Final = "BS-SG-001"  # the seed's own name of a gatekeeper
@@ -74,12 +74,16 @@ def register(application: typer.Typer) -> None:
 
 def demo(
     data_dir: Annotated[
-        Path, typer.Option("--data-dir", envvar="BITONG_DATA_DIR", metavar="DIR", help="一切都放在这里 / keeps everything")
+        Path,
+        typer.Option("--data-dir", envvar="BITONG_DATA_DIR", metavar="DIR", help="一切都放在这里 / keeps everything"),
     ] = Path("./data"),
     work_dir: Annotated[
-        Path | None, typer.Option("--work-dir", metavar="DIR", help="工具的工作目录，默认 <DIR>-work / where tools work")
+        Path | None,
+        typer.Option("--work-dir", metavar="DIR", help="工具的工作目录，默认 <DIR>-work / where tools work"),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="服务的端口，0 任选 / the service's port; 0: any")] = 8920,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="服务的端口，0 任选 / the service's port; 0: any")
+    ] = 8920,
     gatekeeper_port: Annotated[
         int, typer.Option("--gatekeeper-port", min=0, max=65_535, help="gatekeeper 的端口 / the gatekeeper's port")
     ] = 3911,
@@ -128,7 +132,10 @@ def _check_apart(data: Path, work: Path) -> None:
     real_data, real_work = Path(os.path.realpath(data)), Path(os.path.realpath(work))
     if real_work.is_relative_to(real_data) or real_data.is_relative_to(real_work):
         raise UsageError(
-            Message("--work-dir 不能在数据目录之内，也不能包含它。", "--work-dir may not lie within the data folder, nor hold it.")
+            Message(
+                "--work-dir 不能在数据目录之内，也不能包含它。",
+                "--work-dir may not lie within the data folder, nor hold it.",
+            )
         )
 
 
@@ -163,7 +170,10 @@ def _prepare(layout: Layout) -> None:
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise Unavailable(
-            Message(f"用不了 {layout.work}：{reason}；请给 --work-dir。", f"Cannot use {layout.work}: {reason}; give --work-dir.")
+            Message(
+                f"用不了 {layout.work}：{reason}；请给 --work-dir。",
+                f"Cannot use {layout.work}: {reason}; give --work-dir.",
+            )
         ) from None
     if demo_repository.make(layout.bare):
         showing.say(Message(f"新建了仓库 {layout.bare}", f"made the repository {layout.bare}"))
@@ -176,16 +186,16 @@ def _children(layout: Layout) -> Iterator[list[Child]]:
     """Gatekeeper and service; ended the other way round, since what the service runs may be at the gatekeeper."""
     children: list[Child] = []
     try:
-        command = [*_gatekeeper_command(layout)]
+        command = _gatekeeper_command(layout)
         children.append(Child("gatekeeper", command, _plain(os.environ), layout.data / "gatekeeper.log"))
         children.append(Child("service", own("service.app"), _environment(layout), layout.data / "service.log"))
         yield children
-        for child in reversed(children):
-            child.end(END_S)
     finally:
         for child in reversed(children):
-            if child.runs():
+            try:
                 child.end(END_S)
+            except KeyboardInterrupt:
+                child.kill()
 
 
 def _gatekeeper_command(layout: Layout) -> list[str]:
@@ -196,7 +206,7 @@ def _gatekeeper_command(layout: Layout) -> list[str]:
         *("--token-file", str(layout.secret("gatekeeper.token"))),
         *("--root", str(layout.work)),
         *("--deny", str(layout.data)),
-        *("--state-dir", str(layout.data / "gatekeeper")),
+        *("--state-dir", str(layout.work / ".gatekeeper")),
     )
 
 
@@ -226,7 +236,10 @@ def _check(children: list[Child]) -> None:
         if not child.runs():
             sys.stderr.write(child.last_words() + "\n")
             raise Unavailable(
-                Message(f"{child.name} 自己结束了，日志在 {child.log}", f"the {child.name} ended by itself; its log is {child.log}")
+                Message(
+                    f"{child.name} 自己结束了，日志在 {child.log}",
+                    f"the {child.name} ended by itself; its log is {child.log}",
+                )
             )
 
 
@@ -236,7 +249,10 @@ def _wait_ready(layout: Layout, children: list[Child], ended: _Ended) -> None:
         _check(children)
         if time.monotonic() > deadline:
             raise Unavailable(
-                Message(f"{READY_S:.0f} 秒内没有就绪，日志在 {layout.data}", f"not ready within {READY_S:.0f} s; see the logs in {layout.data}")
+                Message(
+                    f"{READY_S:.0f} 秒内没有就绪，日志在 {layout.data}",
+                    f"not ready within {READY_S:.0f} s; see the logs in {layout.data}",
+                )
             )
         ended.wait(0.1)
 
@@ -288,7 +304,11 @@ def _gatekeeper_runs_commands(layout: Layout) -> Message | None:
     token = layout.secret("gatekeeper.token").read_text("ascii").strip()
     call = {"method": "exec", "params": {"argv": ["true"]}, "timeout_ms": 10_000, "max_output_bytes": 1000}
     answer = httpx.post(
-        f"{layout.gatekeeper_url}/exec", json=call, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=20
+        f"{layout.gatekeeper_url}/exec",
+        json=call,
+        headers={"Authorization": f"Bearer {token}"},
+        trust_env=False,
+        timeout=20,
     )
     told = answer.json()
     if told.get("ok") is True:
@@ -324,9 +344,5 @@ def _token(layout: Layout) -> str:
 
 
 def _revoke_old(operator: Service) -> None:
-    try:
+    with suppress(NotFound):
         operator.json("DELETE", f"/tokens/{calling.path_part(TOKEN_NAME)}")
-    except NotFound:
-        return
-    except BitongError:
-        raise

@@ -24,7 +24,9 @@ def register(application: typer.Typer) -> None:
 def execute(
     name: Annotated[str, typer.Argument(metavar="NAME", help="工具名 / the tool's name")],
     pairs: Annotated[list[str] | None, typer.Argument(metavar="key=value", help="参数 / parameters")] = None,
-    params: Annotated[str | None, typer.Option("--params", metavar="JSON", help="参数，一个 JSON 对象 / a JSON object")] = None,
+    params: Annotated[
+        str | None, typer.Option("--params", metavar="JSON", help="参数，一个 JSON 对象 / a JSON object")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="输出完整的回答 / print the whole answer")] = False,
     config: given.Config = None,
 ) -> None:
@@ -95,7 +97,9 @@ def _typed(service: Service, tool: str, pairs: list[str], others: dict[str, Any]
         key, equals, text = pair.partition("=")
         shown = showing.cell(key)
         if not equals or not key:
-            raise UsageError(Message(f"参数写作 key=value，不是 {shown}。", f"Write parameters as key=value, not {shown}."))
+            raise UsageError(
+                Message(f"参数写作 key=value，不是 {shown}。", f"Write parameters as key=value, not {shown}.")
+            )
         if key in texts or key in others:
             raise UsageError(Message(f"参数 {shown} 给了两次。", f"The parameter {shown} is given twice."))
         texts[key] = text
@@ -122,5 +126,8 @@ def _value(key: str, text: str, schema: dict[str, Any]) -> Any:
     except (ValueError, RecursionError):
         shown = showing.cell(key)
         raise UsageError(
-            Message(f"参数 {shown} 的类型是 {kind}，须写成 JSON。", f"The parameter {shown} is of type {kind}: write it as JSON.")
+            Message(
+                f"参数 {shown} 的类型是 {kind}，须写成 JSON。",
+                f"The parameter {shown} is of type {kind}: write it as JSON.",
+            )
         ) from None

@@ -22,24 +22,31 @@ def register(application: typer.Typer) -> None:
 
 def gatekeeper(
     token_file: Annotated[
-        Path, typer.Option("--token-file", metavar="FILE", help="令牌文件，没有就新建（0600） / made, 0600, when absent")
+        Path,
+        typer.Option("--token-file", metavar="FILE", help="令牌文件，没有就新建（0600） / made, 0600, when absent"),
     ],
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="监听 127.0.0.1 的端口 / port")] = PORT,
     root: Annotated[
-        list[Path] | None, typer.Option("--root", metavar="DIR", help="可读写的文件夹，可多次 / folders to work in; repeat it")
+        list[Path] | None,
+        typer.Option("--root", metavar="DIR", help="可读写的文件夹，可多次 / folders to work in; repeat it"),
     ] = None,
     methods: Annotated[
-        str | None, typer.Option("--methods", help="逗号分隔：exec,file.read,file.write,file.list,http / all unless given")
+        str | None,
+        typer.Option("--methods", help="逗号分隔：exec,file.read,file.write,file.list,http / all unless given"),
     ] = None,
     allow_url: Annotated[
         list[str] | None,
-        typer.Option("--allow-url", metavar="PATTERN", help="http 可访问的网址，可多次 / what http may reach; repeat it"),
+        typer.Option(
+            "--allow-url", metavar="PATTERN", help="http 可访问的网址，可多次 / what http may reach; repeat it"
+        ),
     ] = None,
     deny: Annotated[
-        list[Path] | None, typer.Option("--deny", metavar="DIR", help="谁也看不到的文件夹，可多次 / hidden folders; repeat it")
+        list[Path] | None,
+        typer.Option("--deny", metavar="DIR", help="谁也看不到的文件夹，可多次 / hidden folders; repeat it"),
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="运行记录，默认 <FILE>.state / its journal of runs")
+        Path | None,
+        typer.Option("--state-dir", metavar="DIR", help="运行记录，默认 <FILE>.state / its journal of runs"),
     ] = None,
 ) -> None:
     """参考实现的 gatekeeper：在本机执行命令、读写文件、发送请求。 Runs commands, files and requests on this host.
@@ -91,9 +98,7 @@ def _token(file: Path) -> str:
                 written.write(token + "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(
-            Message(f"--token-file 用不了：{reason}", f"--token-file cannot be used: {reason}")
-        ) from None
+        raise UsageError(Message(f"--token-file 用不了：{reason}", f"--token-file cannot be used: {reason}")) from None
     if not token:
         raise UsageError(Message("--token-file 是空的。", "--token-file is empty."))
     return token

@@ -56,9 +56,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
     )
     parser.add_argument("--url", required=True, help="Webhook 地址 / the webhook's URL (…/hooks/forgejo)")
-    parser.add_argument("--secret-file", required=True, metavar="FILE", help="webhook_secret 所在的文件 / holds webhook_secret")
+    parser.add_argument(
+        "--secret-file", required=True, metavar="FILE", help="webhook_secret 所在的文件 / holds webhook_secret"
+    )
     parser.add_argument("--repository-id", type=int, default=1, metavar="N", help="仓库编号 / the repository's number")
-    parser.add_argument("--pusher", metavar="NAME", help="推送者，默认取自环境 / who pushes; from the environment unless given")
+    parser.add_argument(
+        "--pusher", metavar="NAME", help="推送者，默认取自环境 / who pushes; from the environment unless given"
+    )
     return parser
 
 

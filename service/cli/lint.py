@@ -37,7 +37,9 @@ def lint(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="TOOL.hdlp 或文件夹 / files or folders")],
     form: Annotated[Format, typer.Option("--format", help="输出形式 / how to say it")] = Format.TEXT,
     json: Annotated[bool, typer.Option("--json", help="同 --format json / the same as --format json")] = False,
-    language: Annotated[Language, typer.Option("--language", envvar="BITONG_LANGUAGE", help="语言 / language")] = Language.ZH,
+    language: Annotated[
+        Language, typer.Option("--language", envvar="BITONG_LANGUAGE", help="语言 / language")
+    ] = Language.ZH,
 ) -> None:
     """检查工具定义，与登记时相同；有问题则退出码为 1。 Check definitions as registration does; exit 1 on problems.
 

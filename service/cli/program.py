@@ -63,7 +63,8 @@ def _say_version(value: bool) -> None:
 @application.callback()
 def options(
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="配置文件（TOML） / the settings' file; or BITONG_CONFIG")
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="配置文件（TOML） / the settings' file; or BITONG_CONFIG"),
     ] = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="版本 / the version")

@@ -22,7 +22,9 @@ def failure(error: BitongError) -> None:
     problems = error.facts.get("problems")
     for problem in problems if isinstance(problems, list) else ():
         if isinstance(problem, Mapping):
-            sys.stderr.write(f"  {cell(problem.get('param', ''))}: {cell(problem.get('zh'))} {cell(problem.get('en'))}\n")
+            sys.stderr.write(
+                f"  {cell(problem.get('param', ''))}: {cell(problem.get('zh'))} {cell(problem.get('en'))}\n"
+            )
 
 
 def as_json(value: Any) -> None:

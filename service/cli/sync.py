@@ -48,7 +48,10 @@ def sync(
 def _look(settings: Settings, *, full: bool) -> dict[str, Any]:
     if settings.repository_url is None:
         raise UsageError(
-            Message("未设置 repository_url，没有可查看的仓库。", "repository_url is not set; there is no repository to look at.")
+            Message(
+                "未设置 repository_url，没有可查看的仓库。",
+                "repository_url is not set; there is no repository to look at.",
+            )
         )
     refuse_unsafe(settings)
     with direct.opened(settings, _tell) as bitong:

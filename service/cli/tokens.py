@@ -24,7 +24,9 @@ _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 def application() -> typer.Typer:
     """The group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="令牌：谁可以做什么。 Tokens: who may do what.")
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="令牌：谁可以做什么。 Tokens: who may do what."
+    )
     group.command("create")(create)
     group.command("list")(list_tokens)
     group.command("revoke")(revoke)
@@ -137,5 +139,7 @@ def _moment(text: str | None) -> str | None:
         return parse_time(text)
     except (ValueError, OverflowError):
         raise UsageError(
-            Message("--expires 写作 90d、12h 或 2026-12-31T00:00:00Z。", "--expires takes 90d, 12h or 2026-12-31T00:00:00Z.")
+            Message(
+                "--expires 写作 90d、12h 或 2026-12-31T00:00:00Z。", "--expires takes 90d, 12h or 2026-12-31T00:00:00Z."
+            )
         ) from None

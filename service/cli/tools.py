@@ -12,7 +12,9 @@ COLUMNS: Final = ("名称 name", "显示 display", "执行 method", "版本 vers
 
 def application() -> typer.Typer:
     """The group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="已登记的工具。 The tools that are registered.")
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="已登记的工具。 The tools that are registered."
+    )
     group.command("list")(list_tools)
     group.command("show")(show)
     group.command("at")(at)
@@ -86,11 +88,15 @@ def _show(tool: dict[str, Any]) -> None:
     if definition is not None:
         names = (("显示 display", "display"), ("意图 intent", "intent"), ("作者 author", "author"), ("缘由 why", "why"))
         showing.fields([(shown, tool[name]) for shown, name in names])
-        showing.fields([("执行 method", _method(tool)), ("影响 effect", tool["effect"]), ("弃用 deprecated", tool["deprecated"])])
+        showing.fields(
+            [("执行 method", _method(tool)), ("影响 effect", tool["effect"]), ("弃用 deprecated", tool["deprecated"])]
+        )
         showing.fields([("约束 constraints", tool["constraints"])])
         origin = ("version", "commit", "git_author", "pusher", "created", "registered_at", "sha256")
         showing.fields([(name, definition[name]) for name in origin])
-        showing.table(("参数 param", "类型 type", "必填 required", "说明 description"), _parameters(tool["params_schema"]))
+        showing.table(
+            ("参数 param", "类型 type", "必填 required", "说明 description"), _parameters(tool["params_schema"])
+        )
     showing.fields([("移除 removed", tool["removed"]), ("落后 behind", tool.get("behind") or None)])
     for warning in tool.get("warnings", ()):
         showing.fields([("注意 warning", f"{warning['zh']} {warning['en']}")])

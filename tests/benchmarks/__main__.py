@@ -11,6 +11,10 @@ from pathlib import Path
 TABLES = {
     "exec": ("exec_calls", "a call, with and without the sandbox, against a C server"),
     "parts": ("exec_parts", "where the time of one call goes"),
+    "push": ("push", "from a webhook to the new version"),
+    "import": ("history", "the first look at a long history"),
+    "start": ("start", "cold start, and memory when idle"),
+    "writer": ("writer", "durable appends, one thread to sixty-four"),
     "gatekeeper": ("gatekeeper_calls", "a call that a gatekeeper runs"),
 }
 

@@ -64,11 +64,16 @@ def tool_text(number: int, revision: int = 0) -> str:
     return ORDINARY.format(name=tool_name(number), number=number, revision=revision)
 
 
+def make_empty(folder: Path) -> Path:
+    """A bare repository without a commit."""
+    git("init", "--quiet", "--bare", "--initial-branch=main", folder)
+    git("config", "uploadpack.allowAnySHA1InWant", "true", at=folder)  # as Forgejo sets it
+    return folder
+
+
 def make(folder: Path, files: dict[str, str], tools: int = 0, commits: int = 0) -> Path:
     """A bare repository: one commit with `files` and `tools` ordinary tools, then `commits` that change one each."""
-    git("init", "--quiet", "--bare", "--initial-branch=main", folder)
-    git("config", "http.receivepack", "true", at=folder)
-    git("config", "uploadpack.allowAnySHA1InWant", "true", at=folder)  # as Forgejo sets it
+    make_empty(folder)
     first = {**files, **{f"tools/{tool_name(number)}/TOOL.hdlp": tool_text(number) for number in range(tools)}}
     feed = subprocess.Popen(["git", "fast-import", "--quiet"], cwd=folder, stdin=subprocess.PIPE, env=ENVIRONMENT)
     assert feed.stdin is not None

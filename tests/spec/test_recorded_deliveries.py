@@ -126,4 +126,4 @@ def test_the_pusher_of_a_version_is_who_forgejo_says(played: Played) -> None:
         if status // 100 != 2 or not event or event.get("ref") != "refs/heads/main" or "pusher" not in event:
             continue
         if event["repository"]["id"] == 1 and event["before"] != event["after"] and event["after"] in told:
-            assert told[event["after"]] == event["pusher"]["login"]
+            assert told[event["after"]] == event["pusher"]["login"], delivery.name

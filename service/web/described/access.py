@@ -1,16 +1,17 @@
 """Tokens and sessions in the OpenAPI document."""
 
 from service.domain.actors import SCOPES, TOKEN_NAME
-from service.web.described.forms import Schema, listing, many, nullable, record, ref, text
+from service.web.described.forms import Schema, listing, many, nullable, record, ref, text, whole_text
 from service.web.described.words import Body, Text, here_is
 
 
 def schemas() -> dict[str, Schema]:
+    """Name → schema."""
     scopes = many(text(enum=list(SCOPES)), minItems=1, uniqueItems=True)
     patterns = nullable(
         many(text(minLength=1, maxLength=128), "Patterns of tool names, such as `git-*`; null: every tool.", minItems=1)
     )
-    name = text(pattern="^" + TOKEN_NAME.pattern.removesuffix(r"\Z") + "$")
+    name = text(pattern=whole_text(TOKEN_NAME))
     kept = {
         "id": ref("Id"),
         "name": name,
@@ -36,7 +37,12 @@ def routes() -> dict[str, Text]:
     named = text("令牌的 id 或名字。Its id or its name.")
     return {
         "GET /tokens": Text(
-            "access", "The tokens, newest first", "令牌本身从不显示。", "Ended ones too; never the token itself.", pages=True, answers=here_is("TokenPage")
+            "access",
+            "The tokens, newest first",
+            "令牌本身从不显示。",
+            "Ended ones too; never the token itself.",
+            pages=True,
+            answers=here_is("TokenPage"),
         ),
         "POST /tokens": Text(
             "access",
@@ -57,5 +63,7 @@ def routes() -> dict[str, Text]:
             problems={404: ("not-found",), 503: ("cannot-record",)},
         ),
         "GET /sessions": Text("access", "People's sessions", "登录的人。", "Who is signed in.", pages=True),
-        "DELETE /sessions/{id}": Text("access", "End a session", "结束一次登录。", "Signs somebody out.", problems={404: ("not-found",)}),
+        "DELETE /sessions/{id}": Text(
+            "access", "End a session", "结束一次登录。", "Signs somebody out.", problems={404: ("not-found",)}
+        ),
     }

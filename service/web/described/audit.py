@@ -87,9 +87,18 @@ def routes() -> dict[str, Text]:
             answers=here_is("ConsistencyProof"),
         ),
         "GET /audit/anchors": Text(
-            "audit", "Where checkpoints were committed", "检查点提交到了哪里。", "Checkpoints committed to a repository.", pages=True
+            "audit",
+            "Where checkpoints were committed",
+            "检查点提交到了哪里。",
+            "Checkpoints committed to a repository.",
+            pages=True,
         ),
-        "POST /audit/verify": Text("audit", "Verify the log now", "立即验证日志。", "Checks the log; `bitong audit verify` does without a server."),
+        "POST /audit/verify": Text(
+            "audit",
+            "Verify the log now",
+            "立即验证日志。",
+            "Checks the log; `bitong audit verify` does without a server.",
+        ),
     }
 
 
@@ -138,7 +147,14 @@ def _groups() -> dict[str, tuple[Sequence[str], Schema]]:
         "AuditConfirmation": (_named("confirmation."), _confirmation()),
         "AuditToken": (_named("token."), _token()),
         "AuditLater": (
-            ["log.restored", *_named("session."), *_named("key."), "output.purged", *_named("intent."), *_named("checkpoint.")],
+            [
+                "log.restored",
+                *_named("session."),
+                *_named("key."),
+                "output.purged",
+                *_named("intent."),
+                *_named("checkpoint."),
+            ],
             {"type": "object", "description": "Named when the part that writes them is there.", **LATER},
         ),
     }

@@ -9,6 +9,7 @@ STATES: Final = ("waiting", "approved", "rejected", "expired", "dropped")
 
 
 def schemas() -> dict[str, Schema]:
+    """Name → schema."""
     preview: Schema = {"description": "What will run, as the executor will send it; secrets as •••."}
     about = {
         "tool": ref("ToolName"),
@@ -54,7 +55,12 @@ def routes() -> dict[str, Text]:
             answers=here_is("ConfirmationPage"),
         ),
         "GET /confirmations/{id}": Text(
-            "confirmations", "One confirmation", "一次确认。", "One confirmation.", answers=here_is("Confirmation"), problems=gone
+            "confirmations",
+            "One confirmation",
+            "一次确认。",
+            "One confirmation.",
+            answers=here_is("Confirmation"),
+            problems=gone,
         ),
         "POST /confirmations/{id}": Text(
             "confirmations",

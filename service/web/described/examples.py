@@ -99,15 +99,20 @@ def _receipt() -> dict[str, Any]:
 
 def _answers() -> dict[str, dict[str, Any]]:
     found = {"found": True, "definition": _whose()}
-    failed = {"code": "failed", "message": {"zh": "工具运行失败，原因见 error。", "en": "The tool failed; error says why."}}
+    failed = {
+        "code": "failed",
+        "message": {"zh": "工具运行失败，原因见 error。", "en": "The tool failed; error says why."},
+    }
     hello = _six(ok=True, output=_HELLO, ms=12) | found
     broken = _six(ok=False, error=_NOT_FOUND, ms=9) | found
     nothing = {"found": False, "suggestion": SUGGESTION}
     unknown = _six(ok=False) | {"tool": "weather", "method": "", "error": _both(404)} | nothing
     return {
-        "ExecEnded": {
+        "ExecAnswer": {
             "hello": hello | {"run": _run("succeeded", None, 0, _HELLO, ""), "receipt": _receipt()},
-            "failed": broken | {"run": _run("failed", "exit-code", 127, "", _NOT_FOUND), "receipt": _receipt()} | failed,
+            "failed": broken
+            | {"run": _run("failed", "exit-code", 127, "", _NOT_FOUND), "receipt": _receipt()}
+            | failed,
         },
         "ExecUnknown": {"unknown": unknown | {"code": "unknown-tool", "message": SAID[404].as_json()}},
     } | {f"ExecRefused/{status}": {code: _refused(status, code)} for status, code in _REFUSALS.items()}
@@ -121,6 +126,7 @@ _REFUSALS: Final = {
     413: "too-large",
     422: "bad-parameters",
     429: "busy",
+    500: "internal",
     503: "not-available",
 }
 
@@ -165,7 +171,11 @@ def _tools() -> dict[str, dict[str, Any]]:
         "same_meaning": False,
     }
     rest = {"created": "2026-05-31", "command": None, "examples": [], "node": None, "address": None}
-    change = {"path": "TOOL.hdlp", "change": "added", "diff": "--- a/TOOL.hdlp\n+++ b/TOOL.hdlp\n@@ -0,0 +1 @@\n+name: shell-exec\n"}
+    change = {
+        "path": "TOOL.hdlp",
+        "change": "added",
+        "diff": "--- a/TOOL.hdlp\n+++ b/TOOL.hdlp\n@@ -0,0 +1 @@\n+name: shell-exec\n",
+    }
     compared = {"tool": "shell-exec", "from": None, "to": 1, "same_meaning": False, "files": [change]}
     return {
         "ToolPage": {"seed": {"items": [tool], "next": None}},

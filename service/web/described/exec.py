@@ -1,12 +1,12 @@
 """`POST /exec` in the OpenAPI document: what it takes, and what it answers in each case."""
 
-from typing import Any
+from typing import Any, Final
 
 from service.domain.definitions import EFFECTS, MAX_TIMEOUT_MS
 from service.domain.runs import CODES, STATES
 from service.execution.resolve import SUGGESTION
 from service.web.described.forms import Schema, flag, many, nullable, record, ref, text, texts, whole
-from service.web.described.words import LATER, Text
+from service.web.described.words import LATER, SAID, Body, Text
 
 
 def schemas() -> dict[str, Schema]:
@@ -25,15 +25,50 @@ def routes() -> dict[str, Text]:
             "An exact call runs one registered tool by name and gives back what really came of it. A call by intent answers one "
             "to three candidates and runs nothing; it needs `read` too. Every answer to a call begins with the seed's six "
             "fields, also when nothing ran. A caller that goes away cancels nothing.",
-            headers={"Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200)},
+            headers={
+                "Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200)
+            },
             body="ExecRequest",
+            answers=_cases(),
         ),
     }
+
+
+def _cases() -> dict[int, Body]:
+    """The contract's table, row by row."""
+
+    def refused(status: int, *codes: str, headers: tuple[str, ...] = ()) -> Body:
+        return Body(f"{SAID[status].zh}{SAID[status].en}", "ExecRefused", headers=headers, codes=codes)
+
+    return {
+        200: Body(
+            "它运行了，成功与否见 ok；或候选。It ran, well or not: see `ok`. Of an intent: candidates.", "ExecAnswer"
+        ),
+        202: Body(
+            "还在运行，或等待确认；尚未提供。It goes on, or waits for a confirmation. Not available yet.",
+            "ExecAccepted",
+        ),
+        400: refused(400, "bad-request", "body-timeout"),
+        401: refused(401, "unauthenticated", headers=("WWW-Authenticate",)),
+        403: refused(403, "forbidden"),
+        404: Body("没有这个工具，或已移除。There is no such tool, or it was removed.", "ExecUnknown", codes=_UNKNOWN),
+        409: refused(409, *_CONFLICTS),
+        413: refused(413, "too-large"),
+        422: refused(422, "bad-parameters"),
+        429: refused(429, "busy", headers=("Retry-After",)),
+        500: refused(500, "internal"),
+        503: refused(503, "cannot-record", "not-available"),
+    }
+
+
+_UNKNOWN: Final = ("unknown-tool", "removed-tool")
+_CONFLICTS: Final = ("not-active", "orphaned", "definition-changed", "key-reused", "not-allowed", "store-changed")
 
 
 def _calls() -> dict[str, Schema]:
     demand = "定义须正是这个，否则拒绝。Demands this definition; the call is refused where it is not the active one."
     return {
+        "ExecRequest": {"oneOf": [ref("ExactCall"), ref("IntentCall")]},
         "ExactCall": record(
             {"tool": text("工具名。The tool's name.")},
             {
@@ -65,11 +100,17 @@ def _calls() -> dict[str, Schema]:
 def _six(**ok: Any) -> dict[str, Schema]:
     """The seed's six fields (§2, step 5), in its order."""
     return {
-        "ok": {"description": "true：工具运行了并且成功。True only if the tool ran and succeeded.", "type": "boolean", **ok},
+        "ok": {
+            "description": "true：工具运行了并且成功。True only if the tool ran and succeeded.",
+            "type": "boolean",
+            **ok,
+        },
         "tool": text("所请求的名字。The name that was asked for."),
         "method": text("Executor and method, such as `gatekeeper:exec`; empty when there is no such tool."),
         "output": text("原始输出，不加工。Standard output or the response's body, untouched."),
-        "error": nullable(text("标准错误，原样；必要时再加一行原因。Standard error, untouched; then why, where that is not said.")),
+        "error": nullable(
+            text("标准错误，原样；必要时再加一行原因。Standard error, untouched; then why, where that is not said.")
+        ),
         "duration_ms": ref("Milliseconds", "From the start of the execution to its end; 0 when nothing ran."),
     }
 
@@ -85,6 +126,7 @@ def _answers() -> dict[str, Schema]:
         "else": {"not": {"anyOf": [{"required": ["code"]}, {"required": ["message"]}]}},
     }
     return {
+        "ExecAnswer": {"oneOf": [ref("ExecEnded"), ref("MatchFound"), ref("MatchNothing")]},
         "ExecEnded": record(_six() | found | ran, said, "它运行了。The tool ran, well or not.", **why),
         "ExecAccepted": record(
             _six(const=False) | found | ran | said,
@@ -116,6 +158,7 @@ def _answers() -> dict[str, Schema]:
 
 
 def run_fields() -> dict[str, Schema]:
+    """`run` of an answer."""
     return {
         "id": ref("Id"),
         "state": text(enum=list(STATES)),
@@ -137,6 +180,7 @@ def run_fields() -> dict[str, Schema]:
 
 
 def exact_bytes() -> dict[str, Schema]:
+    """What `run` has where its texts are not exact."""
     return {
         "output_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),
         "stderr_b64": ref("Base64", "The exact bytes, where they are not UTF-8."),

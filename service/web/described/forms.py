@@ -1,5 +1,6 @@
 """The few forms that schemas of the OpenAPI document are made of (JSON Schema 2020-12)."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,11 @@ def texts(said: str | None = None, **rules: Any) -> Schema:
 def many(item: Schema, said: str | None = None, **rules: Any) -> Schema:
     """A list."""
     return _of("array", said, {"items": item, **rules})
+
+
+def whole_text(pattern: "re.Pattern[str]") -> str:
+    """Python's pattern of a whole text, as JSON Schema writes it."""
+    return "^" + pattern.pattern.removesuffix(r"\Z") + "$"
 
 
 def nullable(shape: Schema) -> Schema:

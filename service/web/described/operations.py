@@ -7,6 +7,7 @@ from service.web.described.words import PLAIN, Body, Text, between, here_is
 
 
 def schemas() -> dict[str, Schema]:
+    """Name → schema."""
     part: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -45,7 +46,11 @@ def routes() -> dict[str, Text]:
             query={**between(), "by": by},
         ),
         "GET /reports/missing-tools": Text(
-            "reports", "Intents that found nothing", "没有找到工具的意图。", "Clustered intents that found nothing.", pages=True
+            "reports",
+            "Intents that found nothing",
+            "没有找到工具的意图。",
+            "Clustered intents that found nothing.",
+            pages=True,
         ),
         "GET /events": Text(
             "reports",
@@ -54,7 +59,9 @@ def routes() -> dict[str, Text]:
             "Server-sent events, each with the list's item; `reset` says when resuming is no longer possible.",
             headers={"Last-Event-ID": last},
         ),
-        "GET /healthz": Text("operations", "Is it up", "是否在服务。", "200 as long as requests are served.", answers=here_is("Health")),
+        "GET /healthz": Text(
+            "operations", "Is it up", "是否在服务。", "200 as long as requests are served.", answers=here_is("Health")
+        ),
         "GET /readyz": Text(
             "operations",
             "Is it ready",
@@ -76,5 +83,7 @@ def routes() -> dict[str, Text]:
             "For editors' YAML plugins.",
             answers={200: Body("The schema.", "JsonSchema", "application/schema+json")},
         ),
-        "GET /openapi.json": Text("operations", "This document", "本文档。", "OpenAPI 3.1.", answers=here_is("OpenApi")),
+        "GET /openapi.json": Text(
+            "operations", "This document", "本文档。", "OpenAPI 3.1.", answers=here_is("OpenApi")
+        ),
     }

@@ -5,6 +5,7 @@ from service.web.described.words import Body, Text, here_is
 
 
 def schemas() -> dict[str, Schema]:
+    """Name → schema."""
     names = many(text(), "Only those that the asker may see.")
     looked = {"registered": names, "removed": names, "rejected": names}
     return {
@@ -65,7 +66,10 @@ def routes() -> dict[str, Text]:
             "What could not be registered, newest first",
             "未能注册的定义：哪个文件、哪一行、怎样改。",
             "Each with file, line, reason and what to write instead.",
-            query={"tool": text("文件夹名。The folder's name."), "current": flag("主干上仍然如此。While the tip still has it.")},
+            query={
+                "tool": text("文件夹名。The folder's name."),
+                "current": flag("主干上仍然如此。While the tip still has it."),
+            },
             pages=True,
             answers=here_is("RejectionPage"),
         ),
@@ -82,7 +86,10 @@ def routes() -> dict[str, Text]:
             "Look at the repository now",
             "立即查看仓库。",
             "Answers at once, or with `wait=true` when the look ended.",
-            query={"wait": flag("等到看完。Answer when it ended."), "full": flag("整个历史重看一遍。Look at all of the history.")},
+            query={
+                "wait": flag("等到看完。Answer when it ended."),
+                "full": flag("整个历史重看一遍。Look at all of the history."),
+            },
             answers=waited,
             problems={503: ("not-available",)},
         ),
@@ -96,7 +103,9 @@ def routes() -> dict[str, Text]:
             body="HookBody",
             answers={
                 202: Body("收到，即将查看。Taken; a look follows.", media=None, headers=("Connection",)),
-                204: Body("收到，与跟踪的分支无关。Taken; not about the tracked branch.", media=None, headers=("Connection",)),
+                204: Body(
+                    "收到，与跟踪的分支无关。Taken; not about the tracked branch.", media=None, headers=("Connection",)
+                ),
             },
             problems={401: ("unauthenticated",), 415: ("not-json",), 503: ("no-webhook-secret", "cannot-record")},
         ),

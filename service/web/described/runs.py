@@ -4,7 +4,7 @@ from typing import Final
 
 from service.domain.runs import ERROR_CHARACTERS, STATES
 from service.web.described.exec import exact_bytes, run_fields
-from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, whole
+from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, whole, whole_text
 from service.web.described.words import Body, Text, between, here_is
 from service.web.lists import COMMIT
 
@@ -12,6 +12,7 @@ BYTES: Final = "application/octet-stream"
 
 
 def schemas() -> dict[str, Schema]:
+    """Name → schema."""
     item = {
         "id": ref("Id"),
         "state": text(enum=list(STATES)),
@@ -62,7 +63,10 @@ def routes() -> dict[str, Text]:
         "state": text(enum=list(STATES)),
         "ok": flag("是否成功。Whether it succeeded."),
         "actor": text("Such as `token:<id>`."),
-        "commit": text("定义的提交，至少四位。The definition's commit, 4 digits or more.", pattern=f"^{COMMIT.pattern.removesuffix("\\Z")}$"),
+        "commit": text(
+            "定义的提交，至少四位。The definition's commit, 4 digits or more.",
+            pattern=whole_text(COMMIT),
+        ),
         **between(),
         "q": text("在工具名、错误和意图中查找。Searches tool, error and intent."),
         "format": text("csv and ndjson: not available yet.", enum=["json", "csv", "ndjson"], default="json"),
@@ -94,16 +98,36 @@ def routes() -> dict[str, Text]:
             problems=gone,
         ),
         "GET /runs/{id}/stdout": Text(
-            "runs", "Kept standard output", "标准输出的字节。", "One range at a time.", headers=ranged, answers=kept, problems=partly
+            "runs",
+            "Kept standard output",
+            "标准输出的字节。",
+            "One range at a time.",
+            headers=ranged,
+            answers=kept,
+            problems=partly,
         ),
         "GET /runs/{id}/stderr": Text(
-            "runs", "Kept standard error", "标准错误的字节。", "One range at a time.", headers=ranged, answers=kept, problems=partly
+            "runs",
+            "Kept standard error",
+            "标准错误的字节。",
+            "One range at a time.",
+            headers=ranged,
+            answers=kept,
+            problems=partly,
         ),
         "GET /runs/{id}/proof": Text(
-            "runs", "A file that proves a run", "可以交给陌生人的证明文件。", "A file that proves it to a stranger.", problems=gone
+            "runs",
+            "A file that proves a run",
+            "可以交给陌生人的证明文件。",
+            "A file that proves it to a stranger.",
+            problems=gone,
         ),
         "GET /runs/{id}/events": Text(
-            "runs", "A run as it goes", "状态与输出，随到随发。", "Server-sent events: state and output as it comes.", problems=gone
+            "runs",
+            "A run as it goes",
+            "状态与输出，随到随发。",
+            "Server-sent events: state and output as it comes.",
+            problems=gone,
         ),
         "POST /runs/{id}/cancel": Text(
             "runs",

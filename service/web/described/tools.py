@@ -21,7 +21,9 @@ def routes() -> dict[str, Text]:
         "executor": text(enum=list(EXECUTORS)),
         "author": text("定义中的 author。The definition's author."),
         "state": text(enum=states, default="active"),
-        "format": text("Others than bitong: not available yet.", enum=["bitong", "openai", "anthropic", "mcp"], default="bitong"),
+        "format": text(
+            "Others than bitong: not available yet.", enum=["bitong", "openai", "anthropic", "mcp"], default="bitong"
+        ),
     }
     whose = "工具的历史，每个改动过它的提交一版。Newest first; a version for each commit that changed the folder."
     return {
@@ -33,7 +35,8 @@ def routes() -> dict[str, Text]:
             query=filters,
             headers={"If-None-Match": text("The ETag of an answer before.")},
             pages=True,
-            answers=here_is("ToolPage", "", "ETag") | {304: Body("没有变化。Nothing changed.", media=None, headers=("ETag",))},
+            answers=here_is("ToolPage", "", "ETag")
+            | {304: Body("没有变化。Nothing changed.", media=None, headers=("ETag",))},
             problems={503: ("not-available",)},
         ),
         "GET /tools/{name}": Text(
@@ -80,7 +83,9 @@ def routes() -> dict[str, Text]:
             needs=("time",),
             problems={404: one},
         ),
-        "GET /tools/{name}/intents": Text("tools", "Intents a tool has learned", "它学到的意图。", "Intents it has learned.", problems={404: one}),
+        "GET /tools/{name}/intents": Text(
+            "tools", "Intents a tool has learned", "它学到的意图。", "Intents it has learned.", problems={404: one}
+        ),
         "DELETE /tools/{name}/intents": Text(
             "tools", "Forget learned intents", "忘掉学到的意图。", "Forgets what it has learned.", problems={404: one}
         ),
@@ -102,9 +107,13 @@ def _definitions() -> dict[str, Schema]:
     }
     registered = {"registered_at": ref("Time")}
     return {
-        "RanDefinition": record(whose, said="运行的是哪个定义。Which definition ran: who wrote it, why, and where it is."),
+        "RanDefinition": record(
+            whose, said="运行的是哪个定义。Which definition ran: who wrote it, why, and where it is."
+        ),
         "RegisteredDefinition": record(whose | registered),
-        "Definition": record(_definition_fields(), said="One TOOL.hdlp, every field; what it does not say is null or empty."),
+        "Definition": record(
+            _definition_fields(), said="One TOOL.hdlp, every field; what it does not say is null or empty."
+        ),
         "Parameter": _parameter(),
         "ParamsSchema": {
             "description": "参数定义。The parameters by name.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from service.errors import Message
 from service.web.described.forms import Schema, text, whole
@@ -10,7 +10,7 @@ from service.web.lists import DEFAULT_LIMIT, MAX_LIMIT
 from service.web.routing import JSON
 
 PLAIN: Final = "text/plain"
-LATER: Final[Mapping[str, bool]] = {"x-not-available-yet": True}
+LATER: Final[Mapping[str, Any]] = {"x-not-available-yet": True}
 
 SAID: Final[Mapping[int, Message]] = {
     400: Message("请求的形式不对。", "The request has the wrong shape."),
@@ -25,19 +25,24 @@ SAID: Final[Mapping[int, Message]] = {
     422: Message("有不合适之处，见 problems。", "Something does not fit; see problems."),
     429: Message("现在太忙，请按 Retry-After 稍后再试。", "Too much at once; come back after Retry-After."),
     500: Message("服务内部出错。", "Something went wrong inside."),
-    503: Message("现在做不到：尚未提供、未设置好或无法记录。", "Not possible now: not built, not set up, or not recordable."),
+    503: Message(
+        "现在做不到：尚未提供、未设置好或无法记录。", "Not possible now: not built, not set up, or not recordable."
+    ),
 }
-
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One answer: what it means, the name of its schema, its media type (None: no body), headers beside the usual."""
+    """One answer: what it means, the name of its schema, its media type (None: no body), headers beside the usual.
+
+    `codes`: those that its `code` may be.
+    """
 
     said: str
     schema: str | None = None
     media: str | None = JSON
     headers: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class Text:
 
 
 def here_is(schema: str, said: str = "", *headers: str) -> dict[int, Body]:
+    """One answer, 200."""
     return {200: Body(said or "就是这些。Here it is.", schema, headers=headers)}
 
 
@@ -75,8 +81,16 @@ def paging(*, everything: bool) -> dict[str, Schema]:
 
 
 def moment(said: str) -> Schema:
-    return text(f"{said} A date or RFC 3339 time; UTC unless it says otherwise.", examples=["2026-05-31", "2026-05-31T08:00:00Z"])
+    """A parameter that is a time."""
+    return text(
+        f"{said} A date or RFC 3339 time; UTC unless it says otherwise.",
+        examples=["2026-05-31", "2026-05-31T08:00:00Z"],
+    )
 
 
 def between() -> dict[str, Schema]:
-    return {"since": moment("从此刻起。From this moment on."), "until": moment("到此刻为止（不含）。Before this moment.")}
+    """The two ends of a stretch of time."""
+    return {
+        "since": moment("从此刻起。From this moment on."),
+        "until": moment("到此刻为止（不含）。Before this moment."),
+    }
