@@ -2,16 +2,17 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlsplit
-
-import httpx
 
 from service import errors
 from service.cli import settings as given
 from service.errors import BitongError, Message, Unavailable, UsageError
 from service.settings import LOOPBACK, Settings
 from service.store.folder import DataFolder
+
+if TYPE_CHECKING:
+    import httpx
 
 API: Final = "/api/v1"
 CONNECT_S: Final = 5.0
@@ -39,6 +40,8 @@ class Service:
         self.url = url.rstrip("/")
         if not token.isascii() or not token.isprintable():
             raise UsageError(Message("令牌含有不可用的字符。", "The token holds characters that no token has."))
+        import httpx  # noqa: PLC0415 - as long to load as all the rest; commands without a service do without
+
         self._client = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}"},
@@ -46,7 +49,7 @@ class Service:
             timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
         )
 
-    def __enter__(self) -> "Service":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,8 +63,10 @@ class Service:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         within_s: Any = ANSWER_S,
-    ) -> httpx.Response:
+    ) -> "httpx.Response":
         """One request below `/api/v1`; any answer. Raises Unavailable when none comes."""
+        import httpx  # noqa: PLC0415
+
         timeout = httpx.Timeout(within_s, connect=CONNECT_S)
         params = {name: _spelled(value) for name, value in (query or {}).items() if value is not None}
         try:
@@ -70,6 +75,8 @@ class Service:
             why = Message("没有及时回答", "did not answer in time")
         except (httpx.HTTPError, httpx.InvalidURL):
             why = Message("连不上", "cannot be reached")
+        except UnicodeEncodeError:
+            raise UsageError(Message("参数不是 UTF-8 文本。", "An argument is no UTF-8 text.")) from None
         raise Unavailable(
             Message(f"{self.url} {why.zh}。服务在运行吗？", f"{self.url} {why.en}. Does the service run?")
         )
@@ -137,10 +144,10 @@ def running(settings: Settings) -> Service | None:
 
 def path_part(text: str) -> str:
     """Text as one part of a path."""
-    return quote(text, safe="")
+    return quote(os.fsencode(text), safe="")
 
 
-def failure_of(answer: httpx.Response) -> BitongError:
+def failure_of(answer: "httpx.Response") -> BitongError:
     """The failure that an answer tells of: RFC 9457 problem details, or `/exec`'s own shape."""
     kind = KINDS.get(answer.status_code, Unavailable)
     try:
@@ -157,7 +164,7 @@ def failure_of(answer: httpx.Response) -> BitongError:
     return kind(said, code=str(told.get("code", "error")), facts={"problems": told.get("problems"), "answer": told})
 
 
-def _json_of(answer: httpx.Response) -> Any:
+def _json_of(answer: "httpx.Response") -> Any:
     try:
         return answer.json()
     except ValueError:

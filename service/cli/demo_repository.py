@@ -51,7 +51,7 @@ def shipped_tools() -> Path:
 
 
 def _git(*arguments: str) -> None:
-    """git with no configuration but the repository's own, and an identity of ours. Raises Unavailable."""
+    """Run git with no configuration but the repository's own, and an identity of ours. Raises Unavailable."""
     name, address = AUTHOR
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),

@@ -110,7 +110,7 @@ def bitong() -> str:
 
 
 def _owner_line(place: Place) -> str:
-    """git refuses repositories of another account; needed only where a container gave the folder to one."""
+    """For git, which refuses repositories of another account; needed only where a container gave the folder to one."""
     if place.bare.stat().st_uid == os.geteuid():
         return ""
     return f"git config --global --add safe.directory {shlex.quote(str(place.bare))}\n"

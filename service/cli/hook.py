@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     pusher = asked.pusher or _account(os.environ)
     for line in sys.stdin.buffer.read().splitlines():
         parts = os.fsdecode(line).split(" ", 2)
-        if len(parts) == 3:  # noqa: PLR2004 - old, new, ref
+        if len(parts) == 3:  # old, new, ref
             event, payload = _event(*parts, repository_id=asked.repository_id, pusher=pusher)
             if not _send(asked.url, event, payload, secret):
                 break  # the next look finds all of them
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bitong hook post-receive",
-        description="在普通裸仓库的 post-receive 中：把推送告诉笔筒。 In a plain bare repository's post-receive: tell Bitong of a push.",
+        description="在裸仓库的 post-receive 中把推送告诉笔筒。 In a bare repository's post-receive: tell Bitong of a push.",
         epilog=EXAMPLE,
     )
     parser.add_argument("--url", required=True, help="Webhook 地址 / the webhook's URL (…/hooks/forgejo)")
@@ -90,10 +90,8 @@ def _event(old: str, new: str, ref: str, *, repository_id: int, pusher: str) -> 
 
 def _commits(old: str, new: str) -> list[dict[str, Any]]:
     """The commits that this push brought, newest first; none where git does not say in time."""
-    wanted = [new, "--not", "--branches"] if set(old) == {"0"} else [new, f"^{old}"]
-    if set(old) == {"0"}:
-        wanted = ["--max-count=10", new]
-    listing = ["git", "rev-list", "--max-count=1000", *wanted, "--"]
+    wanted = ["--max-count=10", new] if set(old) == {"0"} else ["--max-count=1000", new, f"^{old}"]
+    listing = ["git", "rev-list", *wanted, "--"]
     try:
         done = subprocess.run(listing, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -119,7 +117,7 @@ def _send(url: str, event: str, payload: Mapping[str, Any], secret: str) -> bool
     except (OSError, http.client.HTTPException, ValueError) as error:
         _say(Message(f"连不上 {url}（{_why(error)}）", f"{url} cannot be reached ({_why(error)})"))
         return False
-    if not 200 <= status < 300:  # noqa: PLR2004 - success
+    if not 200 <= status < 300:
         _say(Message(f"{url} 回答了 {status}", f"{url} answered {status}"))
         return False
     return True

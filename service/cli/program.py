@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -91,6 +92,9 @@ for name, group in (
 
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; its exit code. What can be expected to fail ends in a sentence, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         application(list(arguments), prog_name="bitong")
     except SystemExit as ended:

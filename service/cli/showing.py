@@ -45,9 +45,9 @@ def cell(value: Any) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Rows under headings; colours and the terminal's width on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 - only tables need it
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import Console  # noqa: PLC0415 - only tables need rich
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout, width=None if terminal else _UNLIMITED, no_color=not terminal, highlight=False)

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +14,8 @@ from service.domain.times import parse_time, rfc3339
 from service.errors import Message, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from service.web.auth import Authority
 
 COLUMNS: Final = ("name", "id", "scopes", "tools", "created_at", "expires_at", "revoked_at")

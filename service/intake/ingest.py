@@ -10,9 +10,9 @@ from service.domain.deliveries import Delivery
 from service.domain.history import Progress, Seen, SeenBlob, SeenCommit, SeenFolder, Tip
 from service.domain.index import Index
 from service.errors import RepositoryUnreachable
-from service.intake.publish import Published, late_pushers, publish
+from service.intake.publish import News, Published, late_pushers, prepare, publish
 from service.store import deliveries, history, tools
-from service.store.database import Database, Transaction
+from service.store.database import Database, Reader, Transaction
 
 logger = structlog.get_logger(__name__)
 
@@ -102,7 +102,8 @@ class Ingest:
         seen = _Stager(self._database)
         tip: Tip | None = None
         tips = [self._tip] if self._tip else []
-        keep = tips
+        with self._database.read() as connection:
+            keep = tools.orphaned_commits(connection)
         for item in self._source.look(tips=tips, known=self._known, keep=keep, full=full):
             if isinstance(item, Tip):
                 tip = item
@@ -123,11 +124,11 @@ class Ingest:
             return look
         new_tip = tip.commit
         moved = new_tip != self._tip
+        news = self._news(new_tip, commits, full=full) if moved or commits else None
 
         def work(transaction: Transaction) -> tuple[Look, Published | None]:
-            published = self._move(transaction, new_tip, commits, full=full) if moved or commits else None
-            if published is None:
-                late_pushers(transaction, self._pushes(transaction, waiting_only=True))
+            published = publish(transaction, news) if news is not None else None
+            late_pushers(transaction, self._pushes(transaction.connection, waiting_only=True))
             look = _look_of(published, new_tip, moved=moved)
             self._close_look(transaction, look, covered)
             return look, published
@@ -138,15 +139,14 @@ class Ingest:
             self._swap_index(published)
         return look
 
-    def _move(self, transaction: Transaction, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> Published:
-        pushes = self._pushes(transaction, waiting_only=False)
-        published = publish(transaction, tip=tip, seen=commits, pushes=pushes, tools_path=self._tools_path, full=full)
-        late_pushers(transaction, self._pushes(transaction, waiting_only=True))
-        return published
+    def _news(self, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
+        with self._database.read() as connection:
+            pushes = self._pushes(connection, waiting_only=False)
+            return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full)
 
-    def _pushes(self, transaction: Transaction, *, waiting_only: bool) -> list[Delivery]:
+    def _pushes(self, connection: Reader, *, waiting_only: bool) -> list[Delivery]:
         found = deliveries.pushes(
-            transaction.connection,
+            connection,
             ref=f"refs/heads/{self._branch}",
             repository_id=self._repository_id(),
             waiting_only=waiting_only,

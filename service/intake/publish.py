@@ -22,16 +22,19 @@ from service.domain.tools import (
 )
 from service.intake.registering import (
     Folders,
+    Registered,
     Registering,
     Rejected,
     definition_fact,
     name_of,
     pushers,
+    reject,
     rejection_fact,
     unique,
+    write,
 )
 from service.store import history, tools
-from service.store.database import Transaction
+from service.store.database import Reader, Transaction
 from service.store.history import StoredGraph
 
 if TYPE_CHECKING:
@@ -54,46 +57,63 @@ class Published:
         return bool(self.registered or self.removed or self.rejected)
 
 
-def publish(
-    transaction: Transaction,
-    *,
-    tip: str,
-    seen: Sequence[SeenCommit],
-    pushes: Sequence[Delivery],
-    tools_path: str,
-    full: bool = False,
-) -> Published:
-    """Make the registry what the tip says. `seen`: this look's new commits, parents first, already staged.
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look brought: the tip, its new commits (parents first, already staged), and what they made.
 
     `full`: trust nothing of how the registry stood and place every folder anew.
     """
-    return _Publication(transaction, tip, seen, tools_path, full=full).run(pushes)
+
+    tip: str
+    commits: Sequence[SeenCommit]
+    registered: Registered
+    tools_path: str
+    full: bool = False
+
+
+def prepare(
+    connection: Reader,
+    tip: str,
+    commits: Sequence[SeenCommit],
+    pushes: Sequence[Delivery],
+    *,
+    tools_path: str,
+    full: bool = False,
+) -> News:
+    """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later."""
+    existing = {(item.tool, item.commit) for item in tools.version_states(connection)} if full else set()
+    graph = StoredGraph(connection, commits)
+    pushed_by = pushers({commit.id: commit for commit in commits}, pushes, graph)
+    registered = Registering(connection, tools_path, existing).register(commits, pushed_by)
+    return News(tip, commits, registered, tools_path, full)
+
+
+def publish(transaction: Transaction, news: News) -> Published:
+    """Make the registry what the tip says."""
+    return _Publication(transaction, news).run()
 
 
 class _Publication:
     """One publication; its steps in the order `run` names them."""
 
-    def __init__(
-        self, transaction: Transaction, tip: str, seen: Sequence[SeenCommit], tools_path: str, *, full: bool
-    ) -> None:
+    def __init__(self, transaction: Transaction, news: News) -> None:
         self.transaction = transaction
         self.connection = transaction.connection
-        self.tip = tip
-        self.seen = seen
-        self.graph = StoredGraph(self.connection, seen)
-        self.folders = Folders(transaction)
-        self.registering = Registering(transaction, self.folders, tools_path)
+        self.news = news
+        self.tip = news.tip
+        self.graph = StoredGraph(self.connection, news.commits)
+        self.folders = Folders(self.connection)
         self.registry: Mapping[str, Any] = tools.registry_row(self.connection) or {"tip": None, "revision": 0}
         old = self.registry["tip"]
         self.old_standings = history.tip_standings(self.connection)
-        self.base = Base(old.hex(), self.old_standings) if old and not full else None
+        self.base = Base(old.hex(), self.old_standings) if old and not news.full else None
         self.result = Published(revision=self.registry["revision"])
         self.facts: list[Fact] = []
         self._verdicts: dict[tuple[bytes, Standing], str] = {}
 
-    def run(self, pushes: Sequence[Delivery]) -> Published:
+    def run(self) -> Published:
         """All of it."""
-        self._register(pushes)
+        self._register()
         standings = trace(self.graph, self.tip, self.base)
         self._settle(standings, self._reach())
         history.replace_tip_standings(self.connection, self.old_standings, standings)
@@ -104,9 +124,8 @@ class _Publication:
         tools.put_registry(self.connection, tip=bytes.fromhex(self.tip), revision=self.result.revision)
         return self.result
 
-    def _register(self, pushes: Sequence[Delivery]) -> None:
-        pushed_by = pushers({commit.id: commit for commit in self.seen}, pushes, self.graph)
-        registered = self.registering.register(self.seen, pushed_by)
+    def _register(self) -> None:
+        registered = write(self.transaction, self.news.registered)
         self.facts += [definition_fact("definition.registered", version) for version in registered.versions]
         self.facts += [rejection_fact(item) for item in registered.rejected]
         self.result.registered += unique(version.tool for version in registered.versions)
@@ -119,7 +138,7 @@ class _Publication:
         if self.base is None:
             return None if self.registry["tip"] is None else reachable(self.graph, self.tip)
         base = self.base.commit
-        grew = base == self.tip or any(base in commit.parents for commit in self.seen)
+        grew = base == self.tip or any(base in commit.parents for commit in self.news.commits)
         return None if grew and not tools.any_orphaned(self.connection) else reachable(self.graph, self.tip)
 
     def _settle(self, standings: Mapping[bytes, Standing], reach: set[str] | None) -> None:
@@ -252,8 +271,9 @@ class _Publication:
             field="name",
         )
         version = tools.version_at(self.connection, name_of(folder), commit.id)
-        rejected = self.registering.reject(commit, seen, [problem], version.pusher if version else None)
-        rejected.row.update(kind="name-collision", current=True)
+        pusher = version.pusher if version else None
+        rejected = reject(commit, seen, [problem], pusher, self.news.tools_path)
+        rejected.row.update(kind="name-collision", current=True, at=self.transaction.now)
         return rejected
 
     def _verdict(self, folder: bytes, standing: Standing) -> str:

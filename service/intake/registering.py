@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from service.domain.audit import SYSTEM, Fact
@@ -11,7 +12,7 @@ from service.domain.deliveries import Delivery
 from service.domain.history import SeenCommit, SeenFolder, changed
 from service.domain.tools import ToolVersion
 from service.store import history, tools
-from service.store.database import Transaction
+from service.store.database import Reader, Transaction
 from service.store.history import StoredGraph
 
 _FOLDERS_KEPT: Final = 4096
@@ -35,8 +36,8 @@ class Registered:
 class Folders:
     """The folders that commits hold, each read once a publication."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._connection = transaction.connection
+    def __init__(self, connection: Reader) -> None:
+        self._connection = connection
         self._read: dict[tuple[bytes, str], SeenFolder | None] = {}
 
     def at(self, folder: bytes, tree: str | None) -> SeenFolder | None:
@@ -81,13 +82,19 @@ def _within(commits: Mapping[str, SeenCommit], start: str | None) -> set[str]:
 
 
 class Registering:
-    """Turns the changes of new commits into versions and rejections; writes them and says what it wrote."""
+    """Turns the changes of new commits into versions and rejections.
 
-    def __init__(self, transaction: Transaction, folders: Folders, tools_path: str) -> None:
-        self._connection = transaction.connection
-        self._now = transaction.now
-        self._folders = folders
+    It only reads, so that a long import keeps nobody from writing; what it gives is written later, at one moment.
+    `existing`: (tool, commit) of versions that need not be made again.
+    """
+
+    def __init__(
+        self, connection: Reader, tools_path: str, existing: AbstractSet[tuple[str, str]] = frozenset()
+    ) -> None:
+        self._connection = connection
+        self._folders = Folders(connection)
         self._tools_path = tools_path
+        self._existing = existing
         self._numbers: dict[str, int] = {}
         self._latest: dict[str, ToolVersion | None] = {}
 
@@ -104,30 +111,10 @@ class Registering:
             pusher = pushed_by.get(commit.id)
             definition, problems = _verdict(commit, folder)
             if definition is None:
-                rejected.append(self.reject(commit, folder, problems, pusher))
-            elif not tools.has_version(self._connection, definition.name, commit.id):
+                rejected.append(reject(commit, folder, problems, pusher, self._tools_path))
+            elif (definition.name, commit.id) not in self._existing:
                 versions.append(self._version(commit, folder, definition, pusher))
-        tools.add_versions(self._connection, versions)
-        tools.add_rejections(self._connection, [item.row for item in rejected])
         return Registered(versions, rejected)
-
-    def reject(
-        self, commit: SeenCommit, folder: SeenFolder, problems: Sequence[Problem], pusher: str | None
-    ) -> Rejected:
-        """The row that says why this folder at this commit is not registered."""
-        name = name_of(folder.folder)
-        row = {
-            "folder": folder.folder,
-            "commit_id": bytes.fromhex(commit.id),
-            "kind": "definition",
-            "path": f"{self._tools_path}/{name}/{FILE_NAME}",
-            "tool": name,
-            "pusher": pusher,
-            "at": self._now,
-            "problems": _dump([problem.as_json() for problem in problems]),
-            "current": False,
-        }
-        return Rejected(row, folder)
 
     def _version(
         self, commit: SeenCommit, folder: SeenFolder, definition: Definition, pusher: str | None
@@ -149,7 +136,7 @@ class Registering:
             git_committer=commit.committer.text(),
             git_committed_at=commit.committer.at,
             pusher=pusher,
-            registered_at=self._now,
+            registered_at="",
             warnings=tuple(folder.reading.warnings) if folder.reading else (),
             same_meaning=before is not None and self._means_the_same(before, folder, definition),
         )
@@ -166,6 +153,35 @@ class Registering:
     def _means_the_same(self, before: ToolVersion, folder: SeenFolder, definition: Definition) -> bool:
         older = self._folders.at(folder.folder, before.tree)
         return older is not None and before.definition == definition and _others(older) == _others(folder)
+
+
+def reject(
+    commit: SeenCommit, folder: SeenFolder, problems: Sequence[Problem], pusher: str | None, tools_path: str
+) -> Rejected:
+    """The row that says why this folder at this commit is not registered; `at` is given when it is written."""
+    name = name_of(folder.folder)
+    row = {
+        "folder": folder.folder,
+        "commit_id": bytes.fromhex(commit.id),
+        "kind": "definition",
+        "path": f"{tools_path}/{name}/{FILE_NAME}",
+        "tool": name,
+        "pusher": pusher,
+        "at": "",
+        "problems": _dump([problem.as_json() for problem in problems]),
+        "current": False,
+    }
+    return Rejected(row, folder)
+
+
+def write(transaction: Transaction, registered: Registered) -> Registered:
+    """Write versions and rejections at the transaction's moment."""
+    versions = [replace(version, registered_at=transaction.now) for version in registered.versions]
+    for item in registered.rejected:
+        item.row["at"] = transaction.now
+    tools.add_versions(transaction.connection, versions)
+    tools.add_rejections(transaction.connection, [item.row for item in registered.rejected])
+    return Registered(versions, registered.rejected)
 
 
 def _verdict(commit: SeenCommit, folder: SeenFolder) -> tuple[Definition | None, Sequence[Problem]]:

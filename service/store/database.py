@@ -28,6 +28,7 @@ from service.store.tables import log_entries, log_tiles
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+Reader = Connection  # what the store's functions read from; others hand it on and look no further
 
 GROUP_LIMIT: Final = 256  # jobs in one commit
 READERS: Final = 8

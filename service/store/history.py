@@ -17,6 +17,15 @@ from service.store.tables import blobs, commits, folder_changes, folder_trees, t
 _FEW: Final = 64  # commits looked up one by one before the whole graph is read at once
 
 
+# Built once: to build a statement costs more than to run one of these.
+_IN_FOLDER: Final = (folder_trees.c.folder == bindparam("name"), folder_trees.c.tree == bindparam("at"))
+_FOLDER: Final = select(folder_trees).where(*_IN_FOLDER)
+_FILES: Final = select(folder_trees.c.files).where(*_IN_FOLDER)
+_BLOB: Final = select(blobs.c.content).where(blobs.c.id == bindparam("blob"))
+_PARENTS: Final = select(commits.c.parents).where(commits.c.id == bindparam("commit"))
+_CHANGES: Final = select(folder_changes).where(folder_changes.c.commit_id == bindparam("commit"))
+
+
 def stage(connection: Connection, seen: Sequence[SeenCommit | SeenFolder | SeenBlob]) -> None:
     """Keep facts from git, unpublished. Immutable and idempotent: what is there stays."""
     rows: dict[Any, list[dict[str, Any]]] = {}
@@ -63,8 +72,7 @@ def commit(connection: Connection, commit_id: str) -> SeenCommit | None:
 
 def folder(connection: Connection, name: bytes, tree: str) -> SeenFolder | None:
     """What a folder's tree holds; None when it was never seen."""
-    where = (folder_trees.c.folder == name, folder_trees.c.tree == bytes.fromhex(tree))
-    row = connection.execute(select(folder_trees).where(*where)).mappings().first()
+    row = connection.execute(_FOLDER, {"name": name, "at": bytes.fromhex(tree)}).mappings().first()
     if row is None:
         return None
     return SeenFolder(
@@ -78,27 +86,15 @@ def folder(connection: Connection, name: bytes, tree: str) -> SeenFolder | None:
     )
 
 
-def has_definition(connection: Connection, name: bytes, tree: str) -> bool:
-    """Whether this folder has something at TOOL.hdlp, valid or not, or is so strange that it must be said."""
-    row = connection.execute(
-        select(folder_trees.c.reading, folder_trees.c.problems, folder_trees.c.blob).where(
-            folder_trees.c.folder == name, folder_trees.c.tree == bytes.fromhex(tree)
-        )
-    ).first()
-    return row is not None and (row.reading is not None or row.blob is not None or row.problems != "[]")
-
-
 def blob(connection: Connection, blob_id: str) -> bytes | None:
     """The bytes of one stored file."""
-    found = connection.execute(select(blobs.c.content).where(blobs.c.id == bytes.fromhex(blob_id))).scalar()
+    found = connection.execute(_BLOB, {"blob": bytes.fromhex(blob_id)}).scalar()
     return None if found is None else bytes(found)
 
 
 def files(connection: Connection, name: bytes, tree: str) -> list[ToolFile]:
     """The files of a folder as registered, each hashed again. Raises FilesChanged where the store has others (X40)."""
-    row = connection.execute(
-        select(folder_trees.c.files).where(folder_trees.c.folder == name, folder_trees.c.tree == bytes.fromhex(tree))
-    ).scalar()
+    row = connection.execute(_FILES, {"name": name, "at": bytes.fromhex(tree)}).scalar()
     if row is None:
         raise FilesChanged(tree)
     result = []
@@ -190,9 +186,7 @@ class StoredGraph:
         if self._asked > _FEW and not self._whole:
             self._read_all()
             return
-        row = self._connection.execute(
-            select(commits.c.parents).where(commits.c.id == bytes.fromhex(commit_id))
-        ).scalar()
+        row = self._connection.execute(_PARENTS, {"commit": bytes.fromhex(commit_id)}).scalar()
         if row is not None:
             self._parents[commit_id] = _split(row)
 
@@ -207,7 +201,7 @@ class StoredGraph:
 
 
 def _changes(connection: Connection, commit_id: str) -> dict[bytes, FolderChange]:
-    rows = connection.execute(select(folder_changes).where(folder_changes.c.commit_id == bytes.fromhex(commit_id)))
+    rows = connection.execute(_CHANGES, {"commit": bytes.fromhex(commit_id)})
     return {row.folder: _change(row) for row in rows}
 
 

@@ -18,9 +18,17 @@ from service.store.database import Transaction
 from service.store.log import glob
 from service.store.tables import run_output, run_parameters, runs, tool_versions
 
+_FINISHED_COLUMNS: Final = (
+    *("state", "reason", "ended_at", "duration_ms", "exit_code", "signal", "status", "error", "why", "totals", "notes"),
+    *("stdout_bytes", "stdout_sha256", "stdout_kept", "stderr_bytes", "stderr_sha256", "stderr_kept"),
+    *("end_index", "end_leaf"),
+)
 _INSERT_RUN: Final = insert(runs)
 _INSERT_PARAMETERS: Final = insert(run_parameters)
 _INSERT_OUTPUT: Final = insert(run_output)
+_FINISH_RUN: Final = (
+    update(runs).where(runs.c.seq == bindparam("row")).values({name: bindparam(name) for name in _FINISHED_COLUMNS})
+)
 _MAX_INTEGER: Final = 2**63 - 1
 
 
@@ -137,8 +145,9 @@ def finish(transaction: Transaction, begun_seq: int, run_id: str, actor: str, ou
     )
     error = error_of(outcome)
     transaction.connection.execute(
-        update(runs).where(runs.c.seq == begun_seq),
+        _FINISH_RUN,
         {
+            "row": begun_seq,
             "state": outcome.state,
             "reason": outcome.reason,
             "ended_at": transaction.now,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -13,6 +13,13 @@ from service.store.log import glob
 from service.store.tables import registry, rejections, tool_versions, tools
 
 ColumnMap = Mapping[str, Any]
+
+
+# Built once: to build a statement costs more than to run one of these.
+_ACTIVE: Final = select(tools.c.version_id).where(tools.c.name == bindparam("name"), tools.c.state == "active")
+_HAS_VERSION: Final = select(tool_versions.c.id).where(
+    tool_versions.c.tool == bindparam("name"), tool_versions.c.commit_id == bindparam("commit")
+)
 
 
 def version_of(row: Any) -> ToolVersion:
@@ -92,8 +99,7 @@ def version_at(connection: Connection, name: str, commit: str) -> ToolVersion | 
 
 def has_version(connection: Connection, name: str, commit: str) -> bool:
     """Whether this commit made a version of this tool."""
-    where = (tool_versions.c.tool == name, tool_versions.c.commit_id == bytes.fromhex(commit))
-    return connection.execute(select(tool_versions.c.id).where(*where)).first() is not None
+    return connection.execute(_HAS_VERSION, {"name": name, "commit": bytes.fromhex(commit)}).first() is not None
 
 
 def version_by_id(connection: Connection, row_id: int) -> ToolVersion:
@@ -143,6 +149,12 @@ def any_orphaned(connection: Connection) -> bool:
     )
 
 
+def orphaned_commits(connection: Connection) -> list[str]:
+    """The commits of orphaned versions, whose objects are to outlive their branch."""
+    found = select(tool_versions.c.commit_id).where(tool_versions.c.state == "orphaned").distinct()
+    return [commit.hex() for commit in connection.execute(found).scalars()]
+
+
 def set_version_states(connection: Connection, states: Mapping[int, str]) -> None:
     """Change the state of versions by row id."""
     if states:
@@ -187,8 +199,7 @@ def tool(connection: Connection, name: str) -> Tool | None:
 
 def active_version_id(connection: Connection, name: str) -> int | None:
     """The row of the version that runs now; None when none does."""
-    where = (tools.c.name == name, tools.c.state == "active")
-    return connection.execute(select(tools.c.version_id).where(*where)).scalar()
+    return connection.execute(_ACTIVE, {"name": name}).scalar()
 
 
 def all_tools(connection: Connection, *, state: str | None = None) -> list[Tool]:

@@ -71,6 +71,7 @@ def document(public_url: str) -> dict[str, Any]:
         "paths": _paths(),
         "components": {
             "schemas": _schemas(),
+            "responses": _problems(),
             "headers": _headers(),
             "securitySchemes": _security_schemes(),
         },
@@ -157,17 +158,18 @@ def _security_schemes() -> dict[str, Any]:
         }
         for name, header in _SIGNATURES.items()
     }
-    bearer = "`Authorization: Bearer <token>`. A token has scopes (read, exec, confirm, admin) and optionally patterns of tool names."
+    bearer = "A token has scopes (read, exec, confirm, admin) and optionally patterns of tool names."
     return {"bearerAuth": {"type": "http", "scheme": "bearer", "description": bearer}, **signatures}
 
 
 def _parameters(route: Route, said: Text) -> list[dict[str, Any]]:
-    slots = {
+    slots: dict[str, Schema] = {
         "name": text("工具名。The tool's name."),
         "number": whole("The version's number.", minimum=1),
         "id": ref("Id"),
         "index": whole("The entry's place in the log.", minimum=0),
-    } | said.path
+        **said.path,
+    }
     query = {**said.query, **(paging(everything=route.path == f"{API}/tools") if said.pages else {})}
     found = [_parameter("path", name, slots[name], needed=True) for name in re.findall(r"{(\w+)}", route.path)]
     found += [_parameter("query", name, shape, needed=name in said.needs) for name, shape in query.items()]
@@ -184,16 +186,16 @@ def _parameter(place: str, name: str, shape: Schema, *, needed: bool) -> dict[st
 
 def _responses(route: Route, said: Text, samples: Mapping[str, Any]) -> dict[str, Any]:
     found = {status: _answer(status, body, samples) for status, body in said.answers.items()}
-    for status, codes in {**_usual(route, said), **said.problems}.items():
-        found.setdefault(status, _problem(status, codes))
+    for status, codes in _problems_of(route, said).items():
+        found[status] = {"$ref": f"#/components/responses/{_named(status, codes)}"}
     if route.method != "*":
         other = "别的错误，如不认识的 Host。Any other error, such as an unknown Host."
         found[0] = _response(other, {PROBLEM: {"schema": ref("Problem")}}, ())
     return {str(status) if status else "default": found[status] for status in sorted(found, key=lambda s: s or 600)}
 
 
-def _usual(route: Route, said: Text) -> dict[int, tuple[str, ...]]:
-    """The problems that follow from what a route is."""
+def _problems_of(route: Route, said: Text) -> dict[int, tuple[str, ...]]:
+    """Status → codes: what follows from what a route is, and what is said of it."""
     found: dict[int, tuple[str, ...]] = {}
     if route.access[0] not in (OPEN, SIGNED):
         found |= {401: ("unauthenticated",), 403: ("forbidden",)}
@@ -203,7 +205,7 @@ def _usual(route: Route, said: Text) -> dict[int, tuple[str, ...]]:
         found[422] = ("bad-parameters",)
     if route.handler is later:
         found[503] = ("not-available",)
-    return found
+    return {status: codes for status, codes in {**found, **said.problems}.items() if status not in said.answers}
 
 
 def _answer(status: int, body: Body, samples: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,6 +215,17 @@ def _answer(status: int, body: Body, samples: Mapping[str, Any]) -> dict[str, An
         return _response(body.said, {body.media: {}}, body.headers)
     shown = samples.get(f"{body.schema}/{status}", samples.get(body.schema, {}))
     return _response(body.said, {body.media: _content(body.schema, body.codes, shown)}, body.headers)
+
+
+def _problems() -> dict[str, Any]:
+    """Every problem that some route may answer, once."""
+    said = described()
+    kinds = {pair for route in ROUTES for pair in _problems_of(route, said[key_of(route)]).items()}
+    return {_named(status, codes): _problem(status, codes) for status, codes in sorted(kinds)}
+
+
+def _named(status: int, codes: Sequence[str]) -> str:
+    return "-".join([str(status), *codes])
 
 
 def _problem(status: int, codes: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ def schemas() -> dict[str, Schema]:
     patterns = nullable(
         many(text(minLength=1, maxLength=128), "Patterns of tool names, such as `git-*`; null: every tool.", minItems=1)
     )
-    name = text(pattern=whole_text(TOKEN_NAME))
+    name = text(pattern=whole_text(TOKEN_NAME.pattern))
     kept = {
         "id": ref("Id"),
         "name": name,

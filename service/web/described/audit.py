@@ -103,7 +103,7 @@ def routes() -> dict[str, Text]:
 
 
 def _entry(groups: Mapping[str, tuple[Sequence[str], Schema]], more: Mapping[str, Schema]) -> Schema:
-    fields = {
+    fields: dict[str, Schema] = {
         "index": whole("Its place in the log, from 0.", minimum=0),
         "type": text(enum=list(TYPES)),
         "at": ref("Time"),
@@ -113,7 +113,7 @@ def _entry(groups: Mapping[str, tuple[Sequence[str], Schema]], more: Mapping[str
     }
     mapping = {kind: f"#/components/schemas/{name}" for name, (types, _) in groups.items() for kind in types}
     return record(
-        fields | more,
+        {**fields, **more},
         oneOf=[ref(name) for name in groups],
         discriminator={"propertyName": "type", "mapping": mapping},
     )

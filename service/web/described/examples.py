@@ -9,8 +9,8 @@ from service.domain.actors import TOKEN_PREFIX
 from service.domain.audit import Fact, seal
 from service.domain.merkle import leaf_hash
 from service.execution.resolve import SUGGESTION
-from service.web.errors import problem
 from service.web.described.words import SAID
+from service.web.errors import problem
 
 _COMMIT: Final = "5e1fb8d0c9a7e64b2f3d7c18a90e6b54d2c7f013"
 _TREE: Final = "7b0f1f6c2de94a35b8c1d6e09f4a7325c8b1e9d4"
@@ -170,7 +170,7 @@ def _tools() -> dict[str, dict[str, Any]]:
         "registered_at": _AT,
         "same_meaning": False,
     }
-    rest = {"created": "2026-05-31", "command": None, "examples": [], "node": None, "address": None}
+    rest: dict[str, Any] = {"created": "2026-05-31", "command": None, "examples": [], "node": None, "address": None}
     change = {
         "path": "TOOL.hdlp",
         "change": "added",

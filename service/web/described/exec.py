@@ -212,7 +212,7 @@ def _matches() -> dict[str, Schema]:
     }
     near = record({"tool": ref("ToolName"), "display": text(), "score": number})
     candidates = many(ref("Candidate"), minItems=1, maxItems=3)
-    nothing = {"found": {"const": False}, "suggestion": {"const": SUGGESTION}}
+    nothing: dict[str, Schema] = {"found": {"const": False}, "suggestion": {"const": SUGGESTION}}
     return {
         "Candidate": record(candidate, **LATER),
         "MatchFound": record({"found": {"const": True}, "match_id": ref("Id"), "candidates": candidates}, **LATER),

@@ -1,6 +1,5 @@
 """The few forms that schemas of the OpenAPI document are made of (JSON Schema 2020-12)."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,13 +37,15 @@ def many(item: Schema, said: str | None = None, **rules: Any) -> Schema:
     return _of("array", said, {"items": item, **rules})
 
 
-def whole_text(pattern: "re.Pattern[str]") -> str:
+def whole_text(pattern: str) -> str:
     """Python's pattern of a whole text, as JSON Schema writes it."""
-    return "^" + pattern.pattern.removesuffix(r"\Z") + "$"
+    return "^" + pattern.removesuffix(r"\Z") + "$"
 
 
 def nullable(shape: Schema) -> Schema:
     """The same, or null."""
+    if isinstance(shape.get("type"), list):
+        return shape
     if "type" in shape and "enum" not in shape and "const" not in shape:
         return {**shape, "type": [shape["type"], "null"]}
     inner = {name: value for name, value in shape.items() if name != "description"}

@@ -97,8 +97,8 @@ def routes() -> dict[str, Text]:
             "hooks",
             "The forge says that something moved",
             "Forgejo 的 Webhook，只收 JSON。每个出现的 SHA-256 签名头都必须正确，至少要有一个。推送只是提示，内容以 git 为准。",
-            "Forgejo's webhook, JSON only. Every SHA-256 signature header that is present must verify, at least one must be there, "
-            "none twice; `Authorization` is not looked at. A hint: what is registered follows from git alone.",
+            "Forgejo's webhook, JSON only. Every SHA-256 signature header that is present must verify, at least one must be "
+            "there, none twice; `Authorization` is not looked at. A hint: what is registered follows from git alone.",
             headers=headers,
             body="HookBody",
             answers={

@@ -65,7 +65,7 @@ def routes() -> dict[str, Text]:
         "actor": text("Such as `token:<id>`."),
         "commit": text(
             "定义的提交，至少四位。The definition's commit, 4 digits or more.",
-            pattern=whole_text(COMMIT),
+            pattern=whole_text(COMMIT.pattern),
         ),
         **between(),
         "q": text("在工具名、错误和意图中查找。Searches tool, error and intent."),

@@ -1,7 +1,5 @@
 """Definitions, tools and their versions in the OpenAPI document."""
 
-from typing import Final
-
 from service.domain.definitions import EFFECTS, EXECUTORS, MAX_OUTPUT_BYTES, MAX_TIMEOUT_MS, TYPES
 from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, texts, whole
 from service.web.described.words import PLAIN, Body, Text, here_is, moment
@@ -25,13 +23,13 @@ def routes() -> dict[str, Text]:
             "Others than bitong: not available yet.", enum=["bitong", "openai", "anthropic", "mcp"], default="bitong"
         ),
     }
-    whose = "工具的历史，每个改动过它的提交一版。Newest first; a version for each commit that changed the folder."
+    zh, en = "每个改动过它的提交一版，新的在前。", "Newest first: a version for each commit that changed the folder."
     return {
         "GET /tools": Text(
             "tools",
             "The tools",
             "可以运行的工具，按名字排列；不给 limit 就是全部。带 If-None-Match 时没有变化即答 304。",
-            "The tools that can run, by name; all of them unless a limit is given. If-None-Match answers 304 while nothing changed.",
+            "Those that can run, by name; all of them unless a limit is given. If-None-Match answers 304 while nothing changed.",
             query=filters,
             headers={"If-None-Match": text("The ETag of an answer before.")},
             pages=True,
@@ -48,7 +46,7 @@ def routes() -> dict[str, Text]:
             problems={404: one},
         ),
         "GET /tools/{name}/versions": Text(
-            "tools", "A tool's history", "", whose, pages=True, answers=here_is("VersionPage"), problems={404: one}
+            "tools", "A tool's history", zh, en, pages=True, answers=here_is("VersionPage"), problems={404: one}
         ),
         "GET /tools/{name}/versions/{number}": Text(
             "tools",
