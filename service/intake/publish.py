@@ -82,6 +82,8 @@ def prepare(
 ) -> News:
     """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later."""
     existing = {(item.tool, item.commit) for item in tools.version_states(connection)} if full else set()
+    if not full:
+        commits = [commit for commit in commits if not history.is_published(connection, commit.id)]
     graph = StoredGraph(connection, commits)
     pushed_by = pushers({commit.id: commit for commit in commits}, pushes, graph)
     registered = Registering(connection, tools_path, existing).register(commits, pushed_by)

@@ -23,6 +23,7 @@ _FOLDER: Final = select(folder_trees).where(*_IN_FOLDER)
 _FILES: Final = select(folder_trees.c.files).where(*_IN_FOLDER)
 _BLOB: Final = select(blobs.c.content).where(blobs.c.id == bindparam("blob"))
 _PARENTS: Final = select(commits.c.parents).where(commits.c.id == bindparam("commit"))
+_PUBLISHED: Final = select(commits.c.published).where(commits.c.id == bindparam("commit"))
 _CHANGES: Final = select(folder_changes).where(folder_changes.c.commit_id == bindparam("commit"))
 
 
@@ -51,6 +52,11 @@ def known_commits(connection: Connection) -> list[str]:
     """The ids of all published commits."""
     found = connection.execute(select(commits.c.id).where(commits.c.published.is_(True))).scalars()
     return [item.hex() for item in found]
+
+
+def is_published(connection: Connection, commit_id: str) -> bool:
+    """Whether this commit's versions are registered already."""
+    return bool(connection.execute(_PUBLISHED, {"commit": bytes.fromhex(commit_id)}).scalar())
 
 
 def commit(connection: Connection, commit_id: str) -> SeenCommit | None:

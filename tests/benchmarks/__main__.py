@@ -15,6 +15,7 @@ TABLES = {
     "import": ("history", "the first look at a long history"),
     "start": ("start", "cold start, and memory when idle"),
     "writer": ("writer", "durable appends, one thread to sixty-four"),
+    "verify": ("verifying", "the log checked by the verifier"),
     "gatekeeper": ("gatekeeper_calls", "a call that a gatekeeper runs"),
 }
 

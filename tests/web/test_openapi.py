@@ -67,6 +67,7 @@ def test_the_document_lists_exactly_the_routes_of_the_table(api: Described) -> N
 
 def test_each_operation_says_who_may_ask(api: Described) -> None:
     """The rights are the table's, as `x-access` and as scopes of which one suffices."""
+    words = {"open": [], "signed": [], "metrics": ["read"]}
     for route in ROUTES:
         if route.method == "*":
             continue
@@ -74,16 +75,15 @@ def test_each_operation_says_who_may_ask(api: Described) -> None:
         scopes = [scope for way in operation["security"] for scope in way.get("bearerAuth", [])]
 
         assert operation["x-access"] == list(route.access)
-        assert scopes == ([] if route.access in (("open",), ("signed",)) else ["read"] if route.path == "/metrics" else scopes)
-        assert set(scopes) <= {"read", "exec", "confirm", "admin"}
-        assert bool(scopes) == ("401" in operation["responses"] and route.path != "/hooks/forgejo")
+        assert scopes == words.get(route.access[0], list(route.access))
+        assert ("403" in operation["responses"]) == bool(scopes)
 
 
 def test_each_operation_is_told_in_both_languages(api: Described) -> None:
     """People here read Chinese, programmers elsewhere English."""
     for key, operation in api.operations().items():
         assert re.search(r"[\u4e00-\u9fff]", operation["description"]), key
-        assert re.search(r"[A-Za-z]{3}", operation["summary"]), key
+        assert re.search(r"[A-Za-z]{2}", operation["summary"]), key
 
 
 def test_what_is_not_built_is_marked_and_what_is_built_has_an_answer(api: Described) -> None:

@@ -26,7 +26,7 @@ def routes() -> dict[str, Text]:
             "to three candidates and runs nothing; it needs `read` too. Every answer to a call begins with the seed's six "
             "fields, also when nothing ran. A caller that goes away cancels nothing.",
             headers={
-                "Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200)
+                "Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200, **LATER)
             },
             body="ExecRequest",
             answers=_cases(),
@@ -80,9 +80,10 @@ def _calls() -> dict[str, Schema]:
                     whole("May only lower the definition's limit.", minimum=1, maximum=MAX_TIMEOUT_MS)
                 ),
                 "wait": {
-                    "description": "false：立即返回202。False answers 202 with the run at once; not available yet.",
+                    "description": "false：立即返回202。False answers 202 with the run at once.",
                     "type": "boolean",
                     "default": True,
+                    **LATER,
                 },
                 "match_id": nullable(ref("Id", "From a match of the same actor.")),
             },

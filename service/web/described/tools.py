@@ -187,7 +187,7 @@ def _tools() -> dict[str, Schema]:
             said="A name that never had a valid definition.",
         ),
         "Removed": record(
-            {"at": nullable(ref("Time")), "commit": nullable(ref("GitId")), "by": nullable(text())},
+            {"at": nullable(ref("CommitTime")), "commit": nullable(ref("GitId")), "by": nullable(text())},
             said="何时、由谁的哪次提交移除。When it was removed, by which commit, and by whom.",
         ),
         "Version": record(version),
