@@ -57,8 +57,8 @@ def demo(
 
     示例 / example: bitong demo --data-dir ./data --port 8920
     """
-    data = data_dir.absolute()
-    work = (work_dir or data.with_name(data.name + "-work")).absolute()
+    data = data_dir.resolve()
+    work = (work_dir or data.parent / f"{data.name}-work").resolve()
     check_apart(data, work)
     layout = Layout(data, work, free_port(port, "--port"), free_port(gatekeeper_port, "--gatekeeper-port"))
     prepare(layout)

@@ -57,9 +57,8 @@ class Layout:
 
 
 def check_apart(data: Path, work: Path) -> None:
-    """Raise UsageError where one of the two lies within the other."""
-    real_data, real_work = Path(os.path.realpath(data)), Path(os.path.realpath(work))
-    if real_work.is_relative_to(real_data) or real_data.is_relative_to(real_work):
+    """Raise UsageError where one of the two, both resolved, lies within the other."""
+    if work.is_relative_to(data) or data.is_relative_to(work):
         raise UsageError(
             Message(
                 "--work-dir 不能在数据目录之内，也不能包含它。",

@@ -55,9 +55,10 @@ def gatekeeper(
     """
     from service.gatekeeper.server import serve  # noqa: PLC0415 - heavy
 
+    token = _token(token_file)
     state = state_dir or token_file.with_name(token_file.name + ".state")
     config = GatekeeperConfig(
-        token=_token(token_file),
+        token=token,
         state_dir=_folder(state, made=True),
         roots=tuple(_folder(folder) for folder in root or ()),
         deny=tuple(deny or ()),

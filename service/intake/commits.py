@@ -91,14 +91,14 @@ def _signature(line: bytes, encoding: bytes) -> Signature:
 
 
 def _when(rest: bytes) -> str | None:
-    """RFC 3339 UTC, or None where the time or its zone is none that a calendar has."""
+    """RFC 3339 UTC with milliseconds (git has none), or None where the time or its zone is none that a calendar has."""
     match = _WHEN.fullmatch(rest)
     if match is None:
         return None
     seconds, hours, minutes = int(match.group(1)), int(match.group(3)), int(match.group(4))
     if seconds > _LAST_SECOND or hours > 14 or minutes > 59:
         return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def _first_line(message: bytes, encoding: bytes) -> str:

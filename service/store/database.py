@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 import pysqlite3.dbapi2 as sqlite
 import structlog
 from sqlalchemy import Connection, Engine, create_engine, event, insert
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from service.domain.audit import AuditEntry, Fact, seal
@@ -33,12 +34,18 @@ Reader = Connection  # what the store's functions read from; others hand it on a
 GROUP_LIMIT: Final = 256  # jobs in one commit
 READERS: Final = 8
 RESERVE_BYTES: Final = 4 * 1024 * 1024  # given up when the disk is full, so that what runs can still be recorded
+HEADROOM_BYTES: Final = 1024 * 1024  # free beside the reserve before new work is taken again after a full disk
 _EXIT_STORAGE: Final = 74  # EX_IOERR
 
 _CANNOT_RECORD = Message(
     "无法写入记录，因此没有执行。请检查数据目录所在磁盘的空间与状态。",
     "The record could not be written, so nothing was done. Check the space and health of the disk that holds data_dir.",
 )
+_CANNOT_READ = Message(
+    "数据库现在读不到。请检查数据目录所在磁盘的状态，并运行 bitong audit verify。",
+    "The database cannot be read now. Check the health of the disk that holds data_dir, and run bitong audit verify.",
+)
+_CLOSED = Message("服务正在停止，不再写入。", "The service is stopping; nothing more is written.")
 
 
 class Transaction:
@@ -70,18 +77,20 @@ class Transaction:
 
 
 class _Job:
-    """One unit of work and the promise of its result; a `final` one may use the reserve."""
+    """One unit of work and the promise of its result."""
 
-    __slots__ = ("future", "urgent", "work")
+    __slots__ = ("future", "work")
 
-    def __init__(self, work: Callable[[Transaction], Any], *, urgent: bool) -> None:
+    def __init__(self, work: Callable[[Transaction], Any]) -> None:
         self.work = work
-        self.urgent = urgent
         self.future: Future[Any] = Future()
 
 
 class Database:
-    """The database in one data folder. Open it once a process; `close` waits for what was accepted."""
+    """The database in one data folder. Open it once a process; `close` waits for what was accepted.
+
+    Raises Unavailable for a file that cannot be read and written.
+    """
 
     def __init__(self, path: Path) -> None:
         refuse_affected_sqlite(sqlite.sqlite_version_info)
@@ -89,20 +98,24 @@ class Database:
         self._readers = _engine(path, begin="BEGIN", readers=True)
         self._writer_engine = writer_engine(path)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._accepting = threading.Lock()
+        self._closed = False
         self._full = threading.Event()
         self._reserve = path.with_name("reserve")
-        self._connection = self._writer_engine.connect()
-        with self._connection.begin():
-            self._log = log_store.load(self._connection)
-            self._now = log_store.last_moment(self._connection)
-        self._keep_reserve()
+        self._reserving = threading.Lock()
+        with _readable():
+            self._connection = self._writer_engine.connect()
+            with self._connection.begin():
+                self._log = log_store.load(self._connection)
+                self._now = log_store.last_moment(self._connection)
+        self._keep_reserve(RESERVE_BYTES)
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A reader's connection with one consistent view."""
-        with self._readers.connect() as connection, connection.begin():
+        """A reader's connection with one consistent view. Raises Unavailable when storage fails, never as if absent."""
+        with _readable(), self._readers.connect() as connection, connection.begin():
             yield connection
 
     def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
@@ -113,8 +126,11 @@ class Database:
         """
         if self._full.is_set() and not urgent and not self._space_again():
             raise CannotRecord(_CANNOT_RECORD)
-        job = _Job(work, urgent=urgent)
-        self._jobs.put(job)
+        job = _Job(work)
+        with self._accepting:
+            if self._closed:
+                raise CannotRecord(_CLOSED)
+            self._jobs.put(job)
         return cast("T", job.future.result())
 
     @property
@@ -124,7 +140,9 @@ class Database:
 
     def close(self) -> None:
         """Finish what was accepted, fold the write-ahead log in, and let go of the file."""
-        self._jobs.put(None)
+        with self._accepting:
+            self._closed = True
+            self._jobs.put(None)
         self._thread.join()
         self._connection.close()
         self._writer_engine.dispose()
@@ -198,29 +216,52 @@ class Database:
 
     # The reserve: a file whose blocks are handed back when the disk is full.
 
-    def _keep_reserve(self) -> None:
+    def _keep_reserve(self, needed: int) -> None:
+        """Lay the reserve where the disk has `needed` bytes; afterwards it is there whole or not at all."""
         if self._reserve.exists() and self._reserve.stat().st_size == RESERVE_BYTES:
             return
         try:
-            descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY, 0o600)
+            descriptor = os.open(self._reserve, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+                os.posix_fallocate(descriptor, 0, needed)  # not free space as counted: quotas count too
+                os.ftruncate(descriptor, RESERVE_BYTES)
             finally:
                 os.close(descriptor)
         except OSError:
             self._reserve.unlink(missing_ok=True)
 
     def _space_again(self) -> bool:
-        """Whether the reserve can be laid again: the policy that ends refusing, rather than the luck of a small insert."""
-        self._keep_reserve()
-        if self._reserve.exists():
-            self._full.clear()
-            return True
-        return False
+        """Whether the reserve can be laid again with room beside it: a policy, since a small insert may succeed by luck.
+
+        Looks before it takes, or each refused call would for a moment take the space that a receipt needs.
+        """
+        with self._reserving:
+            disk = os.statvfs(self.path.parent)
+            needed = RESERVE_BYTES + HEADROOM_BYTES
+            if disk.f_bavail * disk.f_frsize < needed:
+                return False
+            self._keep_reserve(needed)
+            if self._reserve.exists():
+                self._full.clear()
+                return True
+            return False
 
 
 class _Undone(Exception):
     """The only job of a transaction failed."""
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """A fault of the storage is Unavailable: a failure of ours, which says nothing about what was asked for."""
+    try:
+        yield
+    except (sqlite.Error, DBAPIError) as failure:
+        kind = _storage_failure(failure)
+        if kind is None:
+            raise
+        logger.exception("read failed", kind=kind)
+        raise Unavailable(_CANNOT_READ) from failure
 
 
 def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, BaseException | None]:
@@ -292,6 +333,7 @@ def _engine(path: Path, *, begin: str, readers: bool) -> Engine:
     engine = create_engine(
         f"sqlite:///{path}",
         module=sqlite,
+        hide_parameters=True,  # an error's text goes to the log
         connect_args={"check_same_thread": False, "timeout": 10.0, "cached_statements": 256},
         **pool,
     )

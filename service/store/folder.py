@@ -76,13 +76,20 @@ class DataFolder:
     def write(self, name: str, content: bytes) -> None:
         """Replace a file as a whole, durably, readable by its owner alone."""
         temporary = self.path / f".{name}.{os.getpid()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, content)
-            os.fsync(descriptor)
+            with open(temporary, "wb", opener=_private) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)  # the name too: a key that a power cut takes away was already used
         finally:
-            os.close(descriptor)
-        temporary.replace(self.path / name)
+            os.close(folder)
 
     def announce(self, control: Control) -> None:
         """Say where the running service is."""
@@ -99,3 +106,7 @@ class DataFolder:
             return Control(shape["url"], shape["token"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

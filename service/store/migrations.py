@@ -24,6 +24,11 @@ def migrations_folder() -> Path:
     return shipped if shipped.is_dir() else package.parent / "migrations"
 
 
+def known_revisions() -> set[str]:
+    """The revisions that this version's migrations lead to, as their files' names begin."""
+    return {file.name.partition("_")[0] for file in (migrations_folder() / "versions").glob("*_*.py")}
+
+
 def revision(path: Path) -> str | None:
     """The schema's revision in this file; None when the file is absent or has no schema yet."""
     if not path.exists():
@@ -40,8 +45,23 @@ def revision(path: Path) -> str | None:
 
 def ensure_schema(path: Path) -> None:
     """Upgrade the file when it is older than this version; refuse one that is newer or that cannot be upgraded."""
-    if revision(path) == SCHEMA_REVISION:
+    try:
+        found = revision(path)
+    except sqlite.Error as error:
+        raise Unavailable(
+            Message(f"{path} 不是能读的数据库：{error}", f"{path} is no readable database: {error}"), code="schema"
+        ) from None
+    if found == SCHEMA_REVISION:
         return
+    if found is not None and found not in known_revisions():
+        raise Unavailable(
+            Message(
+                f"数据库是更新的版本写的（{found}，本版本为 {SCHEMA_REVISION}）。请装回那个版本，或恢复升级前的备份；不能降级。",
+                f"A newer version wrote this database ({found}; this one knows {SCHEMA_REVISION}). Install that version again, "
+                "or restore the backup from before the upgrade; there is no downgrade.",
+            ),
+            code="schema",
+        )
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-m", "service.store.migrations", str(path)],

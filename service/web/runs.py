@@ -20,7 +20,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
 def list_runs(parts: Parts, asked: Asked) -> Answer:
     """Newest first, as far as the actor may see: with `exec` alone its own."""
     check_names(asked, _FILTERS)
-    if asked.query.get("format", "json") != "json":
+    if read_choice(asked, "format", ("csv", "ndjson")) is not None:
         raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
     wanted = RunFilter(
         tool=asked.query.get("tool"),

@@ -14,13 +14,14 @@ from service.web.parts import Parts, etag
 from service.web.routing import Answer, Asked
 
 _STATES: Final = ("active", "removed", "orphaned", "unregistered")
+_FORMATS: Final = ("bitong", "openai", "anthropic", "mcp")
 _FILTERS: Final = ("q", "executor", "author", "state", "format")
 
 
 def list_tools(parts: Parts, asked: Asked) -> Answer:
     """Active tools, or those in `state`; an ETag over all that the answer depends on."""
     check_names(asked, _FILTERS)
-    if asked.query.get("format", "bitong") != "bitong":
+    if (read_choice(asked, "format", _FORMATS) or "bitong") != "bitong":
         raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
     wanted = _filter(asked)
     index = parts.index

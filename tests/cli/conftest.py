@@ -33,7 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, git_server: GitHttpServer)
     repo.write_tool("sh", text=shell_exec_text("sh", executor="shell"))
     kinds = ("string", "integer", "number", "boolean", "array", "object")
     schema = {f"a_{kind}": {"type": kind, "required": False} for kind in kinds}
-    repo.write_tool("typed", params_schema=schema, command=["echo", *(f"a_{kind}={{a_{kind}}}" for kind in kinds)])
+    repo.write_tool("typed", params_schema=schema, command=["echo", "{a_string}", "{a_integer}"])
     repo.commit()
     repo.push()
     yield parts.service(repo)

@@ -55,14 +55,13 @@ def test_a_folder_that_is_in_use_is_not_acted_on_twice(parts: Parts) -> None:
     assert str(service.data_dir) in done.stderr
 
 
-@pytest.mark.parametrize(("given", "far"), [("90d", True), ("12h", True), ("2099-01-01", True), ("0d", False)])
-def test_a_token_ends_when_it_was_said(service: BitongService, given: str, far: bool) -> None:
+@pytest.mark.parametrize(("given", "status"), [("90d", 200), ("12h", 200), ("2099-01-01", 200), ("0d", 401)])
+def test_a_token_ends_when_it_was_said(service: BitongService, given: str, status: int) -> None:
     """As a span from now or as a time; one that has passed authenticates nobody."""
     done = service.cli("token", "create", f"ends-{given}", "--scope", "read", "--expires", given)
 
     assert done.returncode == 0, done.stderr
-    status = service.client(done.stdout.strip()).get(f"{API}/tools").status_code
-    assert status == (200 if far else 401)
+    assert service.client(done.stdout.strip()).get(f"{API}/tools").status_code == status
 
 
 def test_sync_without_a_service_registers_by_itself(parts: Parts) -> None:

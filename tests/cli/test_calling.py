@@ -1,6 +1,7 @@
 """Client commands: how parameters are typed, what goes where, and how refusals become exit codes."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -197,8 +198,6 @@ def test_an_unknown_setting_is_used_wrongly_for_every_command_that_reads_them(tm
 
 def test_a_damaged_log_is_1_and_says_where(service: BitongService, tmp_path: Path) -> None:
     """`audit verify --json` for programs: `ok`, and each finding with its index."""
-    import sqlite3
-
     copy = tmp_path / "copy.db"
     with sqlite3.connect(f"file:{service.data_dir / 'bitong.db'}?mode=ro", uri=True) as source:
         target = sqlite3.connect(copy)

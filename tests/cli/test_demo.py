@@ -77,7 +77,10 @@ def listens(port: int) -> bool:
 
 
 def test_the_demo_is_followed_as_printed_from_an_empty_folder_and_again(tmp_path: Path) -> None:
-    """The main job on embedded defaults: clone, write, push, call, list, verify; the second time on what is there."""
+    """The main job on embedded defaults: clone, write, push, call, list, verify; the second time on what is there.
+
+    The token stays the same, so that what was noted of the first start still serves.
+    """
     data = tmp_path / "a folder" / "data"
     for number in (signal.SIGINT, signal.SIGTERM):
         with running(tmp_path, data) as demo:
@@ -89,8 +92,7 @@ def test_the_demo_is_followed_as_printed_from_an_empty_folder_and_again(tmp_path
             assert "相符 / verifies" in seen
             assert demo.end(number) == 0
             assert not listens(demo.port)
-        yield_token = data / "demo.token"
-        assert yield_token.read_text().strip() == token
+        assert (data / "demo.token").read_text().strip() == token
 
     done = bitong("audit", "verify", "--database", str(data / "bitong.db"), env=environment({}), cwd=tmp_path)
     assert done.returncode == 0, done.stdout
@@ -132,9 +134,10 @@ def test_a_port_that_is_taken_is_said_with_the_option_to_use(option: str, tmp_pa
     assert not (tmp_path / "data").exists()
 
 
-def test_a_work_folder_that_holds_the_data_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("data", "work"), [("a/data", "a"), ("a", "a/work"), ("a", "b/../a"), ("/", "/x")])
+def test_a_work_folder_that_holds_the_data_or_lies_in_it_is_refused(data: str, work: str, tmp_path: Path) -> None:
     """What is denied to the gatekeeper may not be what it works in."""
-    done = bitong("demo", "--data-dir", "a/data", "--work-dir", "a", env=environment({}), cwd=tmp_path)
+    done = bitong("demo", "--data-dir", data, "--work-dir", work, env=environment({}), cwd=tmp_path)
 
     assert done.returncode == 2
     assert "--work-dir" in done.stderr

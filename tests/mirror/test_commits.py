@@ -21,19 +21,19 @@ def test_a_commit_with_two_authors_says_so(builder: Builder, watch: Any) -> None
 @pytest.mark.parametrize(
     ("line", "text", "at"),
     [
-        (b"Ann <a@example.org> 1790000000 +0800", "Ann <a@example.org>", "2026-09-21T14:13:20Z"),
-        (b"Ann <a@example.org> 1790000000 -0930", "Ann <a@example.org>", "2026-09-21T14:13:20Z"),
+        (b"Ann <a@example.org> 1790000000 +0800", "Ann <a@example.org>", "2026-09-21T14:13:20.000Z"),
+        (b"Ann <a@example.org> 1790000000 -0930", "Ann <a@example.org>", "2026-09-21T14:13:20.000Z"),
         (b"Ann", "Ann", None),
         (b"", "", None),
         (b"Ann <a@example.org>", "Ann <a@example.org>", None),
         (b"Ann <a@example.org> -5 +0000", "Ann <a@example.org>", None),
         (b"Ann <a@example.org> 99999999999999999999 +0000", "Ann <a@example.org>", None),
         (b"Ann <a@example.org> 253402300800 +0000", "Ann <a@example.org>", None),
-        (b"Ann <a@example.org> 253402300799 +0000", "Ann <a@example.org>", "9999-12-31T23:59:59Z"),
+        (b"Ann <a@example.org> 253402300799 +0000", "Ann <a@example.org>", "9999-12-31T23:59:59.000Z"),
         (b"Ann <a@example.org> 1790000000 +9999", "Ann <a@example.org>", None),
         (b"Ann <a@example.org> noon +0000", "Ann <a@example.org>", None),
-        ("安 <a@例.org> 0 +0000".encode(), "安 <a@例.org>", "1970-01-01T00:00:00Z"),
-        (b"\xff <> 0 +0000", "\\xff", "1970-01-01T00:00:00Z"),
+        ("安 <a@例.org> 0 +0000".encode(), "安 <a@例.org>", "1970-01-01T00:00:00.000Z"),
+        (b"\xff <> 0 +0000", "\\xff", "1970-01-01T00:00:00.000Z"),
     ],
 )
 def test_an_odd_author_is_kept_as_claimed(

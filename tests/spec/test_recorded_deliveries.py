@@ -14,6 +14,7 @@ from tests.harness.service import BitongService
 SECRET = "bitong-fixture-secret"
 NO_TOOL_CAN_HAVE = 3  # folders: a byte that is not UTF-8, a tab, Chinese with a space and a quote
 TIMES = {"in order": 1, "in reverse": 1, "each twice": 2}
+EVERY = [(version, order) for version in ("7.0.10", "11.0.15") for order in TIMES]
 
 
 @dataclass
@@ -35,7 +36,7 @@ def _follow(repo: NativeRepo, delivery: Recorded) -> None:
         repo.place(event["after"])
 
 
-@pytest.fixture(scope="module", params=[(v, order) for v in ("7.0.10", "11.0.15") for order in TIMES], ids=" ".join)
+@pytest.fixture(scope="module", params=EVERY, ids=" ".join)
 def played(request: pytest.FixtureRequest, shared_parts: Parts) -> Played:
     version, order = request.param
     deliveries = recorded_deliveries(version)

@@ -5,9 +5,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from service.domain.executors import ToolFile
+
+_SHM: Final = "/dev/shm"  # noqa: S108 - a folder of its own is made in it, with a name of its own
 
 
 @contextmanager
@@ -16,7 +20,7 @@ def laid_out(files: Sequence[ToolFile]) -> Iterator[str]:
 
     After a SIGKILL of the service it stays in the temporary directory, named `bitong-tool-…`.
     """
-    folder = tempfile.mkdtemp(prefix="bitong-tool-")
+    folder = tempfile.mkdtemp(prefix="bitong-tool-", dir=_in_memory())
     try:
         for file in files:
             _write(beneath(folder, file.path), file)
@@ -25,6 +29,16 @@ def laid_out(files: Sequence[ToolFile]) -> Iterator[str]:
     finally:
         _set_folder_modes(folder, 0o700)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _in_memory() -> str | None:
+    """A file system in memory where programs may be run from: on a disk, removing a folder waits for others' commits."""
+    try:
+        runs_programs = not os.statvfs(_SHM).f_flag & os.ST_NOEXEC
+    except OSError:
+        return None
+    return _SHM if runs_programs and os.access(_SHM, os.W_OK) else None
 
 
 def beneath(folder: str, path: str) -> str:

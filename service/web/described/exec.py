@@ -26,7 +26,9 @@ def routes() -> dict[str, Text]:
             "to three candidates and runs nothing; it needs `read` too. Every answer to a call begins with the seed's six "
             "fields, also when nothing ran. A caller that goes away cancels nothing.",
             headers={
-                "Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200, **LATER)
+                "Idempotency-Key": text(
+                    "Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200, **LATER
+                )
             },
             body="ExecRequest",
             answers=_cases(),

@@ -69,7 +69,7 @@ def routes() -> dict[str, Text]:
         ),
         **between(),
         "q": text("在工具名、错误和意图中查找。Searches tool, error and intent."),
-        "format": text("csv and ndjson: not available yet.", enum=["json", "csv", "ndjson"], default="json"),
+        "format": text("csv and ndjson: not available yet.", enum=["csv", "ndjson"]),
     }
     ranged = {"Range": text("One range, such as `bytes=0-1023`.", pattern=r"^bytes=\d{0,18}-\d{0,18}$")}
     kept = {

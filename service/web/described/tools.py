@@ -42,7 +42,7 @@ def routes() -> dict[str, Text]:
             "One tool",
             "一个工具，以及它的名字现在的状态。",
             "One tool, and how its name stands now.",
-            answers=here_is("ToolInFull"),
+            answers=here_is("ToolStanding"),
             problems={404: one},
         ),
         "GET /tools/{name}/versions": Text(
@@ -182,12 +182,13 @@ def _tools() -> dict[str, Schema]:
         "Tool": record(item),
         "ToolPage": listing("Tool"),
         "ToolInFull": record(item | standing),
+        "ToolStanding": {"oneOf": [ref("ToolInFull"), ref("ToolWithoutVersion")]},
         "ToolWithoutVersion": record(
             {"name": text(), "state": standing["state"], "behind": flag(), "removed": removed},
             said="A name that never had a valid definition.",
         ),
         "Removed": record(
-            {"at": nullable(ref("CommitTime")), "commit": nullable(ref("GitId")), "by": nullable(text())},
+            {"at": nullable(ref("Time")), "commit": nullable(ref("GitId")), "by": nullable(text())},
             said="何时、由谁的哪次提交移除。When it was removed, by which commit, and by whom.",
         ),
         "Version": record(version),
@@ -224,7 +225,7 @@ def _version_fields() -> dict[str, Schema]:
         "why": text(),
         "created": text(format="date"),
         "git_author": text(),
-        "git_committed_at": nullable(ref("CommitTime")),
+        "git_committed_at": nullable(ref("Time")),
         "pusher": nullable(text()),
         "registered_at": ref("Time"),
         "same_meaning": flag("Only comments or layout differ from the version before."),

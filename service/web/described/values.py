@@ -61,11 +61,6 @@ def _values() -> dict[str, Schema]:
             format="date-time",
             pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$",
         ),
-        "CommitTime": text(
-            "RFC 3339, UTC, as the commit claims it; git counts whole seconds.",
-            format="date-time",
-            pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z$",
-        ),
         "Id": text(
             "A UUIDv7 (RFC 9562): ids sort in the order they were made.",
             format="uuid",
