@@ -166,7 +166,7 @@ def _tools() -> dict[str, dict[str, Any]]:
     }
     tool = said | {"definition": _whose() | {"registered_at": _AT}, "behind": False, "warnings": []}
     version = {"version": 1, "state": "active", **_whose()} | {
-        "git_committed_at": "2026-05-31T07:59:58Z",
+        "git_committed_at": "2026-05-31T07:59:58.000Z",
         "registered_at": _AT,
         "same_meaning": False,
     }

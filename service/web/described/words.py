@@ -84,7 +84,7 @@ def moment(said: str) -> Schema:
     """A parameter that is a time."""
     return text(
         f"{said} A date or RFC 3339 time; UTC unless it says otherwise.",
-        examples=["2026-05-31", "2026-05-31T08:00:00Z"],
+        examples=["2026-05-31", "2026-05-31T08:00:00.000Z"],
     )
 
 
