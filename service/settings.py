@@ -172,8 +172,8 @@ def refuse_open_file(path: Path) -> None:
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(
             Message(
-                f"配置文件 {path.name} 可被他人写入；请执行 chmod go-w。",
-                f"The configuration {path.name} can be written by others; chmod go-w it.",
+                f"配置文件 {path} 可被他人写入；请执行 chmod go-w。",
+                f"The configuration {path} can be written by others; chmod go-w it.",
             )
         )
     content = _parsed(path)
@@ -184,8 +184,8 @@ def refuse_open_file(path: Path) -> None:
     if holds_secrets and mode & (stat.S_IRGRP | stat.S_IROTH):
         raise UsageError(
             Message(
-                f"配置文件 {path.name} 含有密钥且他人可读；请执行 chmod 600，或改用 <名称>_file。",
-                f"The configuration {path.name} holds secrets and others can read it; chmod 600 it, or use <name>_file.",
+                f"配置文件 {path} 含有密钥且他人可读；请执行 chmod 600，或改用 <名称>_file。",
+                f"The configuration {path} holds secrets and others can read it; chmod 600 it, or use <name>_file.",
             )
         )
 

@@ -193,9 +193,8 @@ def _gatekeeper_runs_commands(layout: Layout) -> Message | None:
     told = answer.json()
     if told.get("ok") is True:
         return None
-    message = told.get("message")
-    said = showing.cell(told.get("error") or told.get("stderr") or told.get("reason"))
-    return Message(message["zh"], message["en"]) if isinstance(message, dict) else Message(said, said)
+    said = str(told.get("error") or told.get("stderr") or told.get("reason")).strip().splitlines() or [""]
+    return Message(showing.cell(said[0]), showing.cell(said[-1]))  # in zh, then in en; bwrap's own in one line
 
 
 def _shell_trouble() -> Message | None:

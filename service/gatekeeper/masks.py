@@ -29,9 +29,10 @@ class Masks:
 
     @classmethod
     def of(cls, folders: Sequence[Path], files: Sequence[Path]) -> "Masks":
-        """By their real paths, with the bubblewrap that PATH has."""
+        """By their real paths, each once and none inside another, with the bubblewrap that PATH has."""
+        real = dict.fromkeys(Path(os.path.realpath(folder)) for folder in folders)
         return cls(
-            tuple(Path(os.path.realpath(folder)) for folder in folders),
+            tuple(one for one in real if not any(one != other and one.is_relative_to(other) for other in real)),
             tuple(Path(os.path.realpath(file)) for file in files),
             shutil.which("bwrap"),
         )

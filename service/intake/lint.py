@@ -174,7 +174,7 @@ def as_sarif(results: Results, language: str = "en") -> str:
     found = [(path, kind, problem) for path, reading in results for kind, problem in _in_order(reading)]
     rules = sorted({problem.code for _, _, problem in found})
     run = {
-        "tool": {"driver": {"name": "bitong lint", "rules": [{"id": code} for code in rules]}},
+        "tool": {"driver": {"name": "bitong", "rules": [{"id": code} for code in rules]}},
         "columnKind": "unicodeCodePoints",
         "results": [_sarif_result(path, kind, problem, rules, language) for path, kind, problem in found],
     }

@@ -64,7 +64,7 @@ def ensure_schema(path: Path) -> None:
         )
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "service.store.migrations", str(path)],
+        [sys.executable, "-P", "-m", "service.store.migrations", str(path)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.harness.service import bitong, environment, eventually, free_port
@@ -53,6 +55,22 @@ class Demo:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    @property
+    def token(self) -> str:
+        return re.findall(r"bitong_[\w-]{20,}", self.text)[0]
+
+    def call(self, tool: str, **params: str) -> dict[str, Any]:
+        """The answer to a call with the printed token."""
+        answer = httpx.post(
+            f"http://127.0.0.1:{self.port}/api/v1/exec",
+            json={"tool": tool, "params": params},
+            headers={"Authorization": f"Bearer {self.token}"},
+            trust_env=False,
+            timeout=30,
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()  # type: ignore[no-any-return]
+
     def end(self, number: int) -> int:
         """What Ctrl-C (SIGINT) or a supervisor (SIGTERM) does; its exit code."""
         self.process.send_signal(number)
@@ -86,7 +104,7 @@ def test_the_demo_is_followed_as_printed_from_an_empty_folder_and_again(tmp_path
         with running(tmp_path, data) as demo:
             seen = demo.follow(tmp_path)
 
-            token = re.findall(r"bitong_[\w-]{20,}", demo.text)[0]
+            token = demo.token
             assert '"ok":true' in seen
             assert "你好，光之湖！" in seen or "Bitong's demo" in seen
             assert "相符 / verifies" in seen
@@ -99,11 +117,19 @@ def test_the_demo_is_followed_as_printed_from_an_empty_folder_and_again(tmp_path
 
 
 def test_what_the_demo_keeps_is_closed_to_others(tmp_path: Path) -> None:
-    """The folder 0700, its secrets 0600; the work folder, which tools see, beside it and not in it."""
+    """The folder 0700, its secrets 0600, and no tool of the gatekeeper's reaches them (X35).
+
+    The work folder, which tools see, is beside it and not in it.
+    """
     data = tmp_path / "data"
     with running(tmp_path, data) as demo:
+        read = demo.call("file-read", path=str(data / "webhook.secret"))
+        ran = demo.call("shell-exec", cmd=f"cat {data}/*.secret {data}/*.token")
         assert demo.end(signal.SIGTERM) == 0
 
+    kept = [(data / name).read_text().strip() for name in ("webhook.secret", "gatekeeper.token", "demo.token")]
+    assert (read["ok"], ran["ok"]) == (False, False)
+    assert not any(secret in f"{read}{ran}" for secret in kept)
     secrets = ("webhook.secret", "gatekeeper.token", "demo.token", "bitong.db", "service.log", "gatekeeper.log")
     assert data.stat().st_mode & 0o777 == 0o700
     assert {name: (data / name).stat().st_mode & 0o777 for name in secrets} == dict.fromkeys(secrets, 0o600)

@@ -601,6 +601,18 @@ def test_a_guarded_command_works_with_all_the_rest(guarded):
 
 
 @needs_bwrap
+def test_a_state_folder_inside_a_denied_one_is_hidden_with_it(start, tmp_path):
+    """The demo's layout: one folder is denied whole, and what the gatekeeper itself keeps is in it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    gatekeeper = start(deny=(data,), state_dir=data / "gatekeeper")
+
+    told = gatekeeper.post("exec", {"cmd": f"ls -A {data} | wc -l"}).json()
+
+    assert (told["ok"], told["stdout"]) == (True, "0\n")
+
+
+@needs_bwrap
 def test_nothing_survives_a_guarded_command(guarded, tmp_path):
     """X2: own session, double fork: the PID namespace ends with it."""
     alive = tmp_path / "alive"

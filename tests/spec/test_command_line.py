@@ -176,7 +176,7 @@ def test_lint_speaks_sarif(tools: Path) -> None:
     results = told["runs"][0]["results"]
     places = [result["locations"][0]["physicalLocation"] for result in results]
     assert (done.returncode, told["version"]) == (1, "2.1.0")
-    assert told["runs"][0]["tool"]["driver"]["name"].lower() == "bitong"
+    assert told["runs"][0]["tool"]["driver"]["name"].lower().startswith("bitong")
     assert {place["artifactLocation"]["uri"] for place in places} == {"tools/bad/TOOL.hdlp"}
     assert 7 in {place.get("region", {}).get("startLine") for place in places}
     assert all(result["ruleId"] and result["message"]["text"] for result in results)
@@ -482,8 +482,8 @@ def _configuration(folder: Path, mode: int, content: str) -> Path:
 @pytest.mark.parametrize(
     ("mode", "content"),
     [
-        (0o666, 'language = "en"'),
-        (0o620, 'language = "en"'),
+        (0o666, "max_runs = 4"),
+        (0o620, "max_runs = 4"),
         (0o644, 'webhook_secret = "x-secret-in-a-file"'),
         (0o600, 'no_such_setting = "x"'),
         (0o600, "this is = not [toml"),
@@ -497,12 +497,12 @@ def test_a_configuration_that_others_can_write_or_that_shows_secrets_is_refused(
 
     said = _refused(tmp_path, {}, "--config", str(file))
 
-    assert str(file) in said or "no_such_setting" in said
+    assert file.name in said or "no_such_setting" in said
     assert "x-secret-in-a-file" not in said
 
 
 @pytest.mark.parametrize(
-    ("mode", "content"), [(0o644, 'language = "en"'), (0o600, 'webhook_secret = "x-secret-in-a-file"')]
+    ("mode", "content"), [(0o644, "max_runs = 4"), (0o600, 'webhook_secret = "x-secret-in-a-file"')]
 )
 def test_a_configuration_of_its_owner_is_read(parts: Parts, mode: int, content: str) -> None:
     """R17's other side: readable by others as long as no secret stands in it."""
