@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -54,6 +55,7 @@ logger = structlog.get_logger(__name__)
 
 _SWITCH_S: Final = 0.0005  # between threads: a run's answer shall not wait five milliseconds for another's hashing
 _PR_SET_DUMPABLE: Final = 4
+_PROGRESS_S: Final = 5.0
 _EXEC_SPARE: Final = 16  # threads beside those that run, so that refusals are still answered
 
 
@@ -204,8 +206,9 @@ def serve(settings: Settings) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a tool of our user may not read our environment or memory
     listener = _listen(settings)
     port = listener.getsockname()[1]
+    progress = _ProgressLog()
     control = Control(f"http://{_loopback(settings.host)}:{port}", secrets.token_urlsafe(32))
-    bitong = Bitong(settings, control=control)
+    bitong = Bitong(settings, control=control, progress=progress)
     try:
         bitong.folder.announce(control)
         _run(bitong, listener)
@@ -261,6 +264,18 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     )
     asyncio.run(_Server(config, bitong).serve(sockets=[listener]))
     pools.close()
+
+
+class _ProgressLog:
+    """Says in the log, every few seconds, how far a long look is."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PROGRESS_S
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_S
+            logger.info("looking at the repository", phase=progress.phase, done=progress.done, total=progress.total)
 
 
 class _Server(uvicorn.Server):

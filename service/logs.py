@@ -2,9 +2,12 @@
 
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 import structlog
-from structlog.typing import Processor
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 
 def configure(*, level: int = logging.INFO) -> None:

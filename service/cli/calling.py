@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from service import errors
 from service.cli import settings as given
+from service.domain.history import Progress
 from service.errors import BitongError, Message, Unavailable, UsageError
 from service.settings import LOOPBACK, Settings
 from service.store.folder import DataFolder
@@ -87,6 +88,16 @@ class Service:
         if answer.is_success:
             return _json_of(answer)
         raise failure_of(answer)
+
+    def progress(self) -> Progress | None:
+        """How far the look that runs there has come; None where none runs, or nothing is said."""
+        import httpx  # noqa: PLC0415
+
+        try:
+            told = self._client.get(f"{self.url}/readyz", timeout=CONNECT_S).json()["parts"]["repository"]
+            return Progress(told["phase"], told["done"], told["total"])
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return None
 
     def everything(self, path: str) -> list[dict[str, Any]]:
         """A whole list, cursor by cursor."""

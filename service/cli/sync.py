@@ -1,6 +1,9 @@
 """`bitong sync`: look at the repository now."""
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,6 +14,7 @@ from service.domain.history import Progress
 from service.errors import Message, Unavailable, UsageError
 from service.settings import Settings, refuse_unsafe
 
+WATCH_S: Final = 1.0
 WAIT_S: Final = 610.0  # the service itself waits ten minutes for its look
 
 
@@ -32,7 +36,7 @@ def sync(
     service = calling.running(settings)
     showing.say(Message("正在查看仓库……", "looking at the repository…"))
     if service is not None:
-        with service:
+        with service, _watching(service):
             look = service.json("POST", "/sync", query={"wait": True, "full": full or None}, within_s=WAIT_S)
     else:
         look = _look(settings, full=full)
@@ -56,6 +60,25 @@ def _look(settings: Settings, *, full: bool) -> dict[str, Any]:
     refuse_unsafe(settings)
     with direct.opened(settings, _tell) as bitong:
         return bitong.ingest.look(full=full).as_json()
+
+
+@contextmanager
+def _watching(service: calling.Service) -> Iterator[None]:
+    """While the block waits for the running service's look, say now and then how far it is."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(WATCH_S):
+            if (progress := service.progress()) is not None:
+                _tell(progress)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 def _tell(progress: Progress) -> None:

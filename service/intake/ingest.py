@@ -77,6 +77,7 @@ class Ingest:
         self._before = before
         self._progress = progress
         self._changed = changed
+        self.progress: Progress | None = None  # how far a look that runs now has come
         with database.read() as connection:
             row = tools.registry_row(connection)
             self.index = Index(tools.all_tools(connection), row["revision"] if row else 0)
@@ -87,6 +88,7 @@ class Ingest:
 
     def look(self, *, full: bool = False) -> Look:
         """Look once. Never raises for what the repository does: that is a failed Look, and nothing changed."""
+        self.progress = None
         self._before()
         with self._database.read() as connection:
             covered = deliveries.newest(connection)
@@ -96,6 +98,8 @@ class Ingest:
             logger.warning("repository could not be read", code=error.code, error=error.message.en)
             look = Look("failed", trouble=error.code, reason=error.message.en, tip=self._tip)
             self._database.write(lambda transaction: self._close_look(transaction, look, covered))
+        finally:
+            self.progress = None
         return look
 
     def _look(self, covered: int, *, full: bool) -> Look:
@@ -108,6 +112,7 @@ class Ingest:
             if isinstance(item, Tip):
                 tip = item
             elif isinstance(item, Progress):
+                self.progress = item
                 self._progress(item)
             else:
                 seen.add(item)

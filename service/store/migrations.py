@@ -30,14 +30,18 @@ def known_revisions() -> set[str]:
 
 
 def revision(path: Path) -> str | None:
-    """The schema's revision in this file; None when the file is absent or has no schema yet."""
+    """The schema's revision in this file; None when the file is absent or has no schema yet.
+
+    Raises sqlite.Error for a file that cannot be read, which is not one without a schema.
+    """
     if not path.exists():
         return None
     connection = sqlite.connect(f"file:{path}?mode=ro", uri=True)
     try:
+        found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'").fetchone()
+        if found is None:
+            return None
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite.OperationalError:
-        return None
     finally:
         connection.close()
     return None if row is None else str(row[0])
@@ -49,7 +53,11 @@ def ensure_schema(path: Path) -> None:
         found = revision(path)
     except sqlite.Error as error:
         raise Unavailable(
-            Message(f"{path} 不是能读的数据库：{error}", f"{path} is no readable database: {error}"), code="schema"
+            Message(
+                f"读不到数据库 {path}（{error}）。请检查 data_dir 所在磁盘的空间与状态。",
+                f"Cannot read the database {path} ({error}). Check the space and health of the disk that holds data_dir.",
+            ),
+            code="schema",
         ) from None
     if found == SCHEMA_REVISION:
         return

@@ -38,7 +38,10 @@ class Tokens:
     def check(self) -> None:
         """Each token may what its entry says, and is revoked when an entry says so."""
         columns = TABLES["tokens"].split()
-        sql = "SELECT id, name, scopes, tools, created_at, created_by, expires_at, revoked_at, lower(hex(hash)) FROM tokens NOT INDEXED"
+        sql = (
+            "SELECT id, name, scopes, tools, created_at, created_by, expires_at, revoked_at, lower(hex(hash))"
+            " FROM tokens NOT INDEXED"
+        )
         for values in self.db.execute(sql):
             row = dict(zip(columns, values, strict=True))
             row |= {"scopes": parse(row["scopes"]), "tools": parse(row["tools"])}

@@ -3,6 +3,7 @@
 import hmac
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from service.domain.actors import (
@@ -33,8 +34,11 @@ class Authority:
         self._database = database
         self._control = None if control is None else token_hash(control)
         self._lock = threading.Lock()
+        self._by_hash: dict[bytes, Token] = {}
+        self._by_actor: dict[str, Token] = {}
         with database.read() as connection:
-            self._tokens = {token.hash: token for token in tokens.all_tokens(connection)}
+            for token in tokens.all_tokens(connection):
+                self._put(token)
 
     def authenticate(self, header: str | None, *, from_loopback: bool) -> Actor:
         """The actor behind an `Authorization` header. Raises Unauthenticated for everything but a live bearer token."""
@@ -44,7 +48,7 @@ class Authority:
         digest = token_hash(token.strip())
         if self._control is not None and hmac.compare_digest(digest, self._control) and from_loopback:
             return OPERATOR
-        known = self._tokens.get(digest)
+        known = self._by_hash.get(digest)
         if known is None or not known.live(now()):
             raise Unauthenticated(_WHO)
         return actor_of(known)
@@ -53,7 +57,8 @@ class Authority:
         """Whether the actor's token has neither been revoked nor expired meanwhile."""
         if actor.name == OPERATOR.name:
             return True
-        return any(f"token:{token.id}" == actor.name and token.live(now()) for token in list(self._tokens.values()))
+        token = self._by_actor.get(actor.name)
+        return token is not None and token.live(now())
 
     def issue(
         self, name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None, by: Actor
@@ -87,45 +92,36 @@ class Authority:
             return token
 
         token = self._database.write(work)
-        with self._lock:
-            self._tokens = {**self._tokens, token.hash: token}
+        self._put(token)
         return token, text
 
     def revoke(self, id_or_name: str, by: Actor) -> Token:
         """End a token, by its id or its name, from this moment on. Raises NotFound when no live one is called so."""
-        found = [t for t in self._tokens.values() if id_or_name in (t.id, t.name) and t.revoked_at is None]
+        with self._lock:
+            found = [t for t in self._by_hash.values() if id_or_name in (t.id, t.name) and t.revoked_at is None]
         if not found:
             raise NotFound(Message(f"没有名为 {id_or_name} 的有效令牌。", f"There is no live token {id_or_name}."))
         token = found[0]
-        self._replace(token, now())
+        self._put(replace(token, revoked_at=now()))  # first of all: from here on it opens nothing
 
         def work(transaction: Transaction) -> str:
             tokens.revoke(transaction.connection, token.id, transaction.now)
             transaction.append(_fact("token.revoked", token, by))
             return transaction.now
 
-        return self._replace(token, self._database.write(work))
+        ended = replace(token, revoked_at=self._database.write(work))
+        self._put(ended)
+        return ended
 
     def all_tokens(self) -> list[Token]:
         """Every token, newest first."""
         with self._database.read() as connection:
             return tokens.all_tokens(connection)
 
-    def _replace(self, token: Token, revoked_at: str) -> Token:
-        ended = Token(
-            token.id,
-            token.name,
-            token.hash,
-            token.scopes,
-            token.tools,
-            token.created_at,
-            token.created_by,
-            token.expires_at,
-            revoked_at,
-        )
+    def _put(self, token: Token) -> None:
         with self._lock:
-            self._tokens = {**self._tokens, token.hash: ended}
-        return ended
+            self._by_hash[token.hash] = token
+            self._by_actor[actor_of(token).name] = token
 
 
 def _fact(kind: str, token: Token, by: Actor) -> Fact:

@@ -7,6 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.benchmarks import machine
+
 # In the order in which they run: name, module, what it says.
 TABLES = {
     "exec": ("exec_calls", "a call, with and without the sandbox, against a C server"),
@@ -34,8 +36,6 @@ def main() -> int:
 
 
 def _run(names: list[str], *, quick: bool) -> int:
-    from tests.benchmarks import machine
-
     began = time.monotonic()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="bitong-bench-") as place:

@@ -41,11 +41,9 @@ def run(folder: Path, *, quick: bool) -> None:
     origin = repository.make(folder / "origin.git", {"tools/exec/TOOL.hdlp": repository.exec_text()})
     marks = folder / "marks.json"
     os.environ["BENCH_MARKS"] = str(marks)
-    calls: list[dict[str, float]] = []
     with Service(folder / "service", module="tests.benchmarks.timed_service", repository_url=origin) as service:
         caller = Caller(service.port, service.exec_request("exec", {"cmd": "echo hello"}), EXEC_WANTED)
-        for _ in range(150 if quick else 600):
-            calls.append(_call(caller))
+        calls = [_call(caller) for _ in range(150 if quick else 600)]
         caller.close()
     _place(calls[20:], [(str(name), float(moment)) for name, moment in json.loads(marks.read_bytes())])
     _show(calls[20:])

@@ -16,7 +16,10 @@ from typing import Final, Self
 
 ECHO: Final = ("/bin/sh", "-c", "echo hello")
 # What a sandbox cannot do without, and no more: namespaces, a read-only root, fresh /proc and /dev.
-BARE_BWRAP: Final = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--")
+BARE_BWRAP: Final = (
+    *("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"),
+    *("--proc", "/proc", "--dev", "/dev", "--"),
+)
 _RECORD: Final = b"r" * 500
 _LENGTH: Final = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
@@ -40,7 +43,9 @@ class Floor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._process.kill()
         self._process.wait()
 

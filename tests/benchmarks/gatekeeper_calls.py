@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from tests.benchmarks import repository
 from tests.benchmarks.service import EXEC_WANTED, Service, free_port
@@ -73,7 +73,9 @@ class Gatekeeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._process.terminate()
         self._process.wait(30)
 
@@ -101,14 +103,14 @@ def run(folder: Path, *, quick: bool) -> None:
     origin = repository.make(folder / "origin.git", {"tools/exec/TOOL.hdlp": repository.exec_text("gatekeeper")})
     with Gatekeeper(folder / "node") as node:
         nodes = {NODE: {"url": f"http://127.0.0.1:{node.port}", "token": TOKEN}}
-        settings = {"gatekeepers": nodes, "gatekeeper_default": NODE, "repository_url": origin}
+        settings: dict[str, Any] = {"gatekeepers": nodes, "gatekeeper_default": NODE, "repository_url": origin}
         with Service(folder / "service", **settings) as service:
             asked = service.exec_request("exec", {"cmd": "echo hello"})
             sides = [
                 Side("gatekeeper alone", node.port, node.pid, node.request, b"hello"),
                 Side("bitong -> gatekeeper", service.port, service.pid, asked, EXEC_WANTED),
             ]
-            measure_all(sides, quick=quick, rounds=6)
+            measure_all(sides, quick=quick, rounds=4)
     table = table_of("gatekeeper: `echo hello` on another host's gatekeeper (here: loopback)", sides, floor="alone")
     table.note(f"the gatekeeper was started as {node.by}; CPU of the second row leaves out the gatekeeper's")
     table.show()

@@ -17,7 +17,8 @@ def describe(folder: Path) -> None:
     syncs = fsync_times(folder)
     print(f"* {os.cpu_count()} cores ({_processor()}), load {os.getloadavg()[0]:.2f}, {_memory_gb():.1f} GB memory")
     print(f"* {platform.system()} {platform.release()}, {_filesystem(folder)} under {folder.parent}")
-    print(f"* Python {sys.version.split()[0]}, {_said('git', '--version')}, {_said('bwrap', '--version')}, {_said('cc', '--version')}")
+    programs = ", ".join(_said(program, "--version") for program in ("git", "bwrap", "cc"))
+    print(f"* Python {sys.version.split()[0]}, {programs}")
     print(f"* append of 500 bytes with fdatasync: median {ms(median(syncs))} ms, p99 {ms(p99(syncs))} ms", flush=True)
 
 

@@ -72,7 +72,7 @@ def _push(service: Service, before: str, after: str, tool: str) -> tuple[float, 
 
 def _payload(before: str, after: str) -> dict[str, Any]:
     """A recorded delivery with these commits."""
-    payload = copy.deepcopy(PUSH)
+    payload: dict[str, Any] = copy.deepcopy(PUSH)
     payload |= {"ref": "refs/heads/main", "before": before, "after": after, "total_commits": 1}
     payload["commits"] = [{**payload["commits"][0], "id": after}]
     payload["head_commit"] = {**payload["head_commit"], "id": after}

@@ -43,7 +43,7 @@ class Side:
         self.one, self.eight, self.cpu = Load(), Load(), (0.0, 0.0)
 
 
-def measure_all(sides: list[Side], *, quick: bool, rounds: int = 8) -> None:
+def measure_all(sides: list[Side], *, quick: bool, rounds: int) -> None:
     """Every side in each round, so that what else the machine does falls on all of them."""
     for side in sides:
         side.measure(20, 0.2)

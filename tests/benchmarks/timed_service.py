@@ -101,7 +101,7 @@ def main() -> int:
     timed(Execution, "execute", "execute")
     timed(ShellExecutor, "run", "run")
     Pools.run = timed_in_thread(Pools.run)  # type: ignore[method-assign]
-    Database.write = timed_write(Database.write)  # type: ignore[method-assign, assignment]
+    Database.write = timed_write(Database.write)  # type: ignore[method-assign]
     Edge.__call__ = timed_edge(Edge.__call__)  # type: ignore[method-assign]
     try:
         return app.main()

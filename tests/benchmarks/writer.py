@@ -32,7 +32,7 @@ def run(folder: Path, *, quick: bool) -> None:
     found: dict[tuple[str, int], list[tuple[float, list[float]]]] = {}
     sides: tuple[tuple[str, Callable[[], None]], ...] = (("file", to_file), ("database", to_database))
     try:
-        for number in range(1 if quick else 4):
+        for number in range(1 if quick else 3):
             for threads in THREADS:
                 for name, append in sides if number % 2 == 0 else reversed(sides):
                     found.setdefault((name, threads), []).append(_appends(append, threads, 0.5 if quick else 0.8))
@@ -64,14 +64,25 @@ def _appends(append: Callable[[], None], threads: int, seconds: float) -> tuple[
 
 
 def _show(found: dict[tuple[str, int], list[tuple[float, list[float]]]]) -> None:
-    columns = ("threads", "file: appends/s", "p50 ms", "Database.write: appends/s", "p50 ms", "p99", "x file", "x 1 thread")
+    columns = (
+        "threads",
+        "file: appends/s",
+        "p50 ms",
+        "Database.write: appends/s",
+        "p50 ms",
+        "p99",
+        "x file",
+        "x 1 thread",
+    )
     table = Table("writer: durable appends of one entry", *columns)
     alone = median([rate for rate, _ in found["database", 1]])
     for threads in THREADS:
         (file, file_waits), (ours, waits) = (_both(found[name, threads]) for name in ("file", "database"))
         numbers = (f"{file:.0f}", ms(median(file_waits)), f"{ours:.0f}", ms(median(waits)), ms(p99(waits)))
         table.row(str(threads), *numbers, times(ours, file), times(ours, alone))
-    table.note("file: 500 bytes and one fdatasync each, by as many threads; database: what waits together shares a commit")
+    table.note(
+        "file: 500 bytes and one fdatasync each, by as many threads; database: what waits together shares a commit"
+    )
     table.note(f"medians of n = {len(found['file', 1])} rounds")
     table.show()
 

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from sqlalchemy import text
@@ -13,13 +15,18 @@ from sqlalchemy import text
 from service.domain.deliveries import Delivery
 from service.domain.times import now, uuid7
 from service.domain.tools import Tool, ToolVersion
+from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
 from service.intake.mirror import Mirror
+from service.intake.receive import Receiver
+from service.intake.worker import Worker
 from service.store import deliveries, tools
 from service.store.database import Database
 from service.store.migrations import ensure_schema
 from tests.git_http import git
 from tests.harness.definitions import tool_text
+from tests.harness.forge import PUSH, SECRET, signed_headers
+from tests.harness.service import eventually
 
 BROKEN = "name: [\n"
 
@@ -33,14 +40,14 @@ class Registry:
         git("init", "--quiet", "--initial-branch=main", at=self.repo)
         ensure_schema(folder / "bitong.db")
         self.database = Database(folder / "bitong.db")
-        self._mirror = Mirror(folder=folder / "mirror.git", url=str(self.repo), branch="main")
+        self.mirror = Mirror(folder=folder / "mirror.git", url=str(self.repo), branch="main")
         self.ingest = self._new_ingest()
 
     def _new_ingest(self) -> Ingest:
-        return Ingest(self.database, self._mirror, branch="main", tools_path="tools", repository_id=lambda: None)
+        return Ingest(self.database, self.mirror, branch="main", tools_path="tools", repository_id=lambda: None)
 
     def close(self) -> None:
-        self._mirror.close()
+        self.mirror.close()
         self.database.close()
 
     # The repository
@@ -297,6 +304,74 @@ def test_a_rejection_also_learns_its_pusher_late(registry: Registry) -> None:
     assert [row["pusher"] for row in registry.rejections("foo")] == ["who"]
 
 
+def test_a_delivery_waits_while_the_forge_has_not_said_which_repository_is_tracked(registry: Registry) -> None:
+    """R10: the API being away makes nobody's delivery another repository's: it looks at once, and counts later."""
+    registry.write_tool("foo")
+    before = registry.commit()
+    with _Forge() as forge:
+        identity = RepositoryIdentity(
+            fixed=None, repository_url="http://forge.example/o/r.git", api_url=forge.url, token=None
+        )
+        ingest = Ingest(
+            registry.database,
+            registry.mirror,
+            branch="main",
+            tools_path="tools",
+            repository_id=identity,
+            before=identity.resolve,
+        )
+        looks: list[Look] = []
+        worker = Worker(ingest, interval_s=3600, looked=looks.append)
+        worker.start()
+        eventually(lambda: looks)
+        registry.write_tool("foo", display="新")
+        after = registry.commit()
+        receiver = Receiver(
+            registry.database, worker, secrets={"current": SECRET}, branch="main", repository_id=identity
+        )
+        body = json.dumps(PUSH | {"ref": "refs/heads/main", "before": before, "after": after}).encode()
+        headers = [(name.encode(), value.encode()) for name, value in signed_headers(body)]
+
+        received = receiver.receive(body, headers)
+        forge.knows(PUSH["repository"]["id"])
+        worker.ask().result(20)
+        worker.stop()
+
+    assert received.outcome is None
+    assert registry.versions("foo")[0].pusher == PUSH["pusher"]["login"]
+    assert registry.outcome(received.body_sha256).outcome in ("applied", "unchanged")
+
+
+class _Forge:
+    """A forge's API that answers 503 until it is told what to know."""
+
+    def __init__(self) -> None:
+        told: list[int] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps({"id": told[0]}).encode() if told else b""
+                self.send_response(200 if told else 503)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                """Silent."""
+
+        self.knows = told.append
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/api/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 # Outcomes, and looks that find nothing new
 
 
@@ -355,6 +430,7 @@ def test_the_objects_of_an_orphan_are_kept_from_the_look_that_orphaned_it(regist
     gone = registry.commit()
     registry.look()
     registry.place(base)
+    (registry.repo / ".git/ORIG_HEAD").unlink(missing_ok=True)
     registry.go("reflog", "expire", "--expire=now", "--all")
     registry.go("gc", "--quiet", "--prune=now")
 
@@ -364,6 +440,22 @@ def test_the_objects_of_an_orphan_are_kept_from_the_look_that_orphaned_it(regist
     kept = tmp_path / "mirror.git"
     assert git("cat-file", "-t", f"{gone}:tools/gone/TOOL.hdlp", at=kept) == "blob"
     assert gone in git("for-each-ref", "--format=%(objectname)", at=kept).split()
+
+
+def test_what_a_collision_kept_from_running_is_orphaned_like_all_else(registry: Registry) -> None:
+    """G13: exec answers `orphaned` and not `unknown-tool`, so the name knows its newest version."""
+    registry.write_tool("a-b")
+    base = registry.commit()
+    registry.write_tool("a_b")
+    loser = registry.commit()
+    registry.look()
+
+    registry.place(base)
+
+    orphan = registry.tool("a_b")
+    assert orphan.state == "orphaned"
+    assert orphan.version is not None
+    assert orphan.version.commit == loser
 
 
 # Collisions

@@ -15,13 +15,19 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
+from tests.harness.forge import NativeRepo
 from tests.harness.parts import Parts
 from tests.harness.service import API, BitongService, eventually
 
 
 @pytest.fixture(scope="module")
-def service(shared_parts: Parts) -> BitongService:
-    return shared_parts.service(shared_parts.repo("first", "second"))
+def repo(shared_parts: Parts) -> NativeRepo:
+    return shared_parts.repo("first", "second")
+
+
+@pytest.fixture(scope="module")
+def service(shared_parts: Parts, repo: NativeRepo) -> BitongService:
+    return shared_parts.service(repo)
 
 
 @contextmanager
@@ -184,11 +190,9 @@ def test_the_schema_of_definitions_is_served_and_accepts_the_seeds_example(servi
     assert list(checker.iter_errors({name: value for name, value in example.items() if name != "why"}))
 
 
-def test_a_look_asked_for_is_answered_at_once_or_when_it_is_done(parts: Parts) -> None:
+def test_a_look_asked_for_is_answered_at_once_or_when_it_is_done(service: BitongService, repo: NativeRepo) -> None:
     """202 `{queued: true}` without `wait`; with it, 200 and what changed."""
-    repo = parts.repo("first")
-    service = parts.service(repo)
-    repo.write_tool("second")
+    repo.write_tool("by-sync")
     repo.commit()
     repo.push()
 
@@ -196,9 +200,9 @@ def test_a_look_asked_for_is_answered_at_once_or_when_it_is_done(parts: Parts) -
     queued = service.admin.post(f"{API}/sync")
 
     assert (waited.status_code, queued.status_code) == (200, 202)
-    assert "second" in waited.text
+    assert "by-sync" in waited.text
     assert queued.json() == {"queued": True}
-    assert "second" in service.tools()
+    assert "by-sync" in service.tools()
 
 
 def test_the_data_folder_is_for_its_owner_alone(service: BitongService) -> None:

@@ -209,7 +209,7 @@ def test_a_file_that_is_no_database_is_refused_in_a_sentence(tmp_path: Path, con
     file = tmp_path / "bitong.db"
     file.write_bytes(content)
 
-    with pytest.raises(Unavailable, match="is no readable database") as refused:
+    with pytest.raises(Unavailable, match="Cannot read the database") as refused:
         ensure_schema(file)
 
     assert str(file) in refused.value.message.zh

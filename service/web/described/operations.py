@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.web.described.forms import Schema, flag, record, ref, text, whole
+from service.web.described.forms import Schema, flag, nullable, record, ref, text, whole
 from service.web.described.words import PLAIN, Body, Text, between, here_is
 
 
@@ -18,6 +18,9 @@ def schemas() -> dict[str, Schema]:
             "looked_age_s": whole("Seconds since the last look.", minimum=0),
             "revision": whole(minimum=0),
             "tools": whole(minimum=0),
+            "phase": text("What a look that runs is doing.", enum=["fetch", "walk"]),
+            "done": whole(minimum=0),
+            "total": nullable(whole(minimum=0)),
         },
         "required": ["state"],
     }
