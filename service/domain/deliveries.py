@@ -1,6 +1,9 @@
 """A Delivery: one webhook as received. A hint that the repository moved, never truth (contract/registration.md, Who)."""
 
 from dataclasses import dataclass, field
+from typing import Final
+
+UNKNOWN: Final = -1  # a repository's number that the forge has not told yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,9 @@ class Delivery:
 def why_ignored(delivery: Delivery, *, branch: str, repository_id: int | None) -> str | None:
     """Why a delivery does not concern the tracked branch, or None when it does (cases.md W9, W14).
 
-    With `repository_id` None every signed delivery counts as the tracked repository's.
+    With `repository_id` None every signed delivery counts as the tracked repository's; with UNKNOWN it may be.
     """
-    if repository_id is not None and delivery.repository_id != repository_id:
+    if repository_id not in (None, UNKNOWN) and delivery.repository_id != repository_id:
         return "other-repository"
     if delivery.event not in ("push", "create", "delete"):
         return "event"

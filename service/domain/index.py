@@ -13,10 +13,12 @@ class Index:
         self._tools = {tool.name: tool for tool in tools}
         self.revision = revision
 
-    def changed(self, tools: Iterable[Tool], revision: int) -> "Index":
-        """The next index: these tools as given, all others as they were."""
-        fresh = {tool.name: tool for tool in tools}
-        return Index((self._tools | fresh).values(), revision)
+    def changed(self, tools: Iterable[Tool], revision: int, gone: Iterable[str] = ()) -> "Index":
+        """The next index: these tools as given, those names gone, all others as they were."""
+        fresh = self._tools | {tool.name: tool for tool in tools}
+        for name in gone:
+            fresh.pop(name, None)
+        return Index(fresh.values(), revision)
 
     def find(self, name: str, actor: Actor) -> Tool | None:
         """A name as this actor sees it: one outside its patterns does not exist."""

@@ -145,6 +145,7 @@ def place(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, bas
     """What runs for this folder (contract/registration.md, Active): the last good version when the newest was rejected."""
     kind = verdict(folder, standing)
     if kind == "none":
+        standing = _when_it_went(graph, folder, standing, verdict, base)
         before = _fall_back(graph, folder, standing, verdict, base)
         return Placement("removed", before, removed_by=standing.made_by)
     if kind == "valid":
@@ -152,6 +153,16 @@ def place(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, bas
     commit = _fall_back(graph, folder, standing, verdict, base)
     state = "unregistered" if commit is None else "active"
     return Placement(state, commit, behind=commit is not None)
+
+
+def _when_it_went(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, base: Base | None) -> Standing:
+    """Where the definition went away: whoever later changed what files it left behind did not remove it."""
+    while True:
+        parents = graph.parents(standing.made_by)
+        earlier = [found for parent in parents if (found := trace(graph, parent, base, [folder]).get(folder))]
+        if not earlier or any(verdict(folder, found) != "none" for found in earlier):
+            return standing
+        standing = earlier[0]
 
 
 def _fall_back(graph: Graph, folder: bytes, standing: Standing, verdict: Verdict, base: Base | None) -> str | None:
@@ -237,12 +248,36 @@ def reachable(graph: Graph, tip: str) -> set[str]:
     return seen
 
 
-def dropped_by(graph: Graph, tip: str, made: Sequence[str]) -> str:
-    """The merge of the tip's first-parent line that brought these commits in and took the side without their folder."""
-    line = [tip]
+def left_behind(graph: Graph, tip: str, folder: bytes, made: Sequence[str], verdict: Verdict) -> Placement:
+    """A folder that is in no parent's tree any more where the tip's line comes from, though the tip reaches its versions.
+
+    Removed by the merge that took the side without it; what ran last is what that merge's other side had.
+    """
+    start = tip
+    while True:
+        line = _first_parents(graph, start)
+        merge = next((commit for commit in line if folder in graph.changes(commit)), None)
+        if merge is None:
+            merge = _oldest_that_reaches(graph, line, made)
+            sides = [parent for parent in graph.parents(merge) if not reachable(graph, parent).isdisjoint(made)]
+            without = [side for side in sides if _tree_at(graph, side, folder) is None]
+            if sides and len(without) == len(sides):
+                start = sides[0]
+                continue
+        last = _fall_back(graph, folder, Standing(None, merge), verdict, None)
+        return Placement("removed", last, removed_by=merge)
+
+
+def _first_parents(graph: Graph, start: str) -> list[str]:
+    line = [start]
     while parents := graph.parents(line[-1]):
         line.append(parents[0])
-    low, high = 0, len(line) - 1  # line[low] reaches them; the last one that does is sought
+    return line
+
+
+def _oldest_that_reaches(graph: Graph, line: Sequence[str], made: Sequence[str]) -> str:
+    """Of a first-parent line, newest first, the oldest commit that reaches one of `made`; the newest does."""
+    low, high = 0, len(line) - 1
     while low < high:
         middle = (low + high + 1) // 2
         if reachable(graph, line[middle]).isdisjoint(made):
@@ -250,6 +285,11 @@ def dropped_by(graph: Graph, tip: str, made: Sequence[str]) -> str:
         else:
             low = middle
     return line[low]
+
+
+def _tree_at(graph: Graph, commit: str, folder: bytes) -> str | None:
+    standing = trace(graph, commit, None, [folder]).get(folder)
+    return None if standing is None else standing.tree
 
 
 def between(graph: Graph, before: str | None, after: str, known: Callable[[str], bool]) -> set[str]:

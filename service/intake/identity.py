@@ -6,14 +6,18 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
+from service.domain.deliveries import UNKNOWN
+
 logger = structlog.get_logger(__name__)
 
-UNRESOLVED = -1  # an API is set and has not answered yet: no delivery counts as ours until it does
 _TIMEOUT_S = 10.0
 
 
 class RepositoryIdentity:
-    """Answers the number; None where neither it nor an API is set, so that every signed delivery counts."""
+    """Answers the number; None where neither it nor an API is set, so that every signed delivery counts.
+
+    UNKNOWN while the API has not answered: deliveries are kept, cause looks, and wait to be told whose they are.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,7 @@ class RepositoryIdentity:
     def __call__(self) -> int | None:
         """The number as known now."""
         if self._id is None and self._asks():
-            return UNRESOLVED
+            return UNKNOWN
         return self._id
 
     def resolve(self) -> None:

@@ -1,12 +1,12 @@
 """One look at the repository: from what the mirror sees to a registry that agrees with the tip."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
 
-from service.domain.deliveries import Delivery
+from service.domain.deliveries import UNKNOWN, Delivery, why_ignored
 from service.domain.history import Progress, Seen, SeenBlob, SeenCommit, SeenFolder, Tip
 from service.domain.index import Index
 from service.errors import RepositoryUnreachable
@@ -130,19 +130,33 @@ class Ingest:
         new_tip = tip.commit
         moved = new_tip != self._tip
         news = self._news(new_tip, commits, full=full) if moved or commits else None
+        brought = {commit.id for commit in commits}  # of these it is known already who pushed them
 
-        def work(transaction: Transaction) -> tuple[Look, Published | None]:
-            published = publish(transaction, news) if news is not None else None
-            late_pushers(transaction, self._pushes(transaction.connection, waiting_only=True))
+        def work(transaction: Transaction) -> tuple[Look, Published]:
+            published = publish(transaction, news) if news is not None else Published(revision=self.index.revision)
+            waiting = self._pushes(transaction.connection, waiting_only=True)
+            late = late_pushers(transaction, [push for push in waiting if push.after not in brought])
+            if late and not published.touched:
+                published.revision += 1
+                tools.put_registry(transaction.connection, revision=published.revision)
+            published.touched |= late
             look = _look_of(published, new_tip, moved=moved)
             self._close_look(transaction, look, covered)
             return look, published
 
         look, published = self._database.write(work)
         self._tip = new_tip
-        if published is not None:
-            self._swap_index(published)
+        self._swap_index(published)
+        if published.orphaned:
+            self._keep_objects(new_tip)
         return look
+
+    def _keep_objects(self, tip: str) -> None:
+        """At once, while they are still there: the objects of what a force-push left behind."""
+        with self._database.read() as connection:
+            keep = tools.orphaned_commits(connection)
+        for _ in self._source.look(tips=[tip], known=self._known, keep=keep):
+            pass
 
     def _news(self, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
         with self._database.read() as connection:
@@ -168,7 +182,10 @@ class Ingest:
             "rejected": look.rejected,
         }
         waiting = deliveries.waiting(transaction.connection)
-        deliveries.settle(transaction.connection, {seq: result for seq, _ in waiting if seq <= covered})
+        deliveries.settle(
+            transaction.connection,
+            {seq: self._result_for(delivery, result) for seq, delivery in waiting if seq <= covered},
+        )
         since = None
         if look.trouble is not None:
             since = self.trouble_since if self.trouble == look.trouble else transaction.now
@@ -182,13 +199,22 @@ class Ingest:
             )
         self.trouble, self.trouble_since, self.looked_at = look.trouble, since, transaction.now
 
+    def _result_for(self, delivery: Delivery, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The look's result, but for what only now turns out to be another repository's, or cannot be told yet."""
+        repository_id = self._repository_id()
+        if repository_id == UNKNOWN:
+            return {"outcome": "failed", "reason": "repository-unidentified"}
+        why = why_ignored(delivery, branch=self._branch, repository_id=repository_id)
+        return result if why is None else {"outcome": "ignored", "reason": why}
+
     def _swap_index(self, published: Published) -> None:
         if not published.touched:
             return
         names = sorted(published.touched)
         with self._database.read() as connection:
             fresh = [tool for name in names if (tool := tools.tool(connection, name)) is not None]
-        self.index = self.index.changed(fresh, published.revision)
+        gone = published.touched - {tool.name for tool in fresh}
+        self.index = self.index.changed(fresh, published.revision, gone)
         self._changed(self.index, names)
 
     def _known(self) -> list[str]:
@@ -224,8 +250,8 @@ class _Stager:
             self._database.write(lambda transaction: history.stage(transaction.connection, items))
 
 
-def _look_of(published: Published | None, tip: str, *, moved: bool) -> Look:
-    if published is None or not published.anything:
+def _look_of(published: Published, tip: str, *, moved: bool) -> Look:
+    if not published.anything:
         return Look("unchanged", tip=tip, moved=moved)
     return Look(
         "applied",

@@ -14,7 +14,7 @@ from service.domain.tools import (
     Standing,
     between,
     collision_key,
-    dropped_by,
+    left_behind,
     place,
     reachable,
     settle_collisions,
@@ -49,12 +49,14 @@ class Published:
     removed: list[str] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
+    moved: bool = False
+    orphaned: bool = False
     revision: int = 0
 
     @property
     def anything(self) -> bool:
-        """Whether the look registered, removed or rejected."""
-        return bool(self.registered or self.removed or self.rejected)
+        """Whether the look registered, removed or rejected, or other versions run after it."""
+        return bool(self.registered or self.removed or self.rejected or self.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,11 @@ def prepare(
     full: bool = False,
 ) -> News:
     """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later."""
-    existing = {(item.tool, item.commit) for item in tools.version_states(connection)} if full else set()
-    if not full:
-        commits = [commit for commit in commits if not history.is_published(connection, commit.id)]
+    new = [commit for commit in commits if not history.is_published(connection, commit.id)]
     graph = StoredGraph(connection, commits)
-    pushed_by = pushers({commit.id: commit for commit in commits}, pushes, graph)
-    registered = Registering(connection, tools_path, existing).register(commits, pushed_by)
-    return News(tip, commits, registered, tools_path, full)
+    pushed_by = pushers({commit.id: commit for commit in new}, pushes, graph)
+    registered = Registering(connection, tools_path).register(new, pushed_by)
+    return News(tip, new, registered, tools_path, full)
 
 
 def publish(transaction: Transaction, news: News) -> Published:
@@ -119,9 +119,10 @@ class _Publication:
         standings = trace(self.graph, self.tip, self.base)
         self._settle(standings, self._reach())
         history.replace_tip_standings(self.connection, self.old_standings, standings)
-        history.publish(self.connection)
+        history.publish(self.connection, [commit.id for commit in self.news.commits])
         if self.result.touched:
             self.result.revision += 1
+            self.result.moved = True
         self.transaction.append_all(self.facts)
         tools.put_registry(self.connection, tip=bytes.fromhex(self.tip), revision=self.result.revision)
         return self.result
@@ -180,18 +181,19 @@ class _Publication:
         for name, made in commits.items():
             reached = reach is None or not reach.isdisjoint(made)
             if reached and name not in standing:
-                dropped = dropped_by(self.graph, self.tip, made)
-                names[name] = Placement("removed", removed_by=dropped)
+                names[name] = left_behind(self.graph, self.tip, name.encode(), made, self._verdict)
             elif not reached and (name not in names or names[name].state == "removed"):
                 names[name] = Placement("orphaned")
+        for name in left - commits.keys():
+            names.setdefault(name, Placement("unknown"))
 
     def _write_states(self, names: Mapping[str, Placement], reach: set[str] | None) -> None:
         old = tools.tool_states(self.connection)
         states: dict[int, str] = {}
         chosen: dict[str, int] = {}
-        versions: set[str] = set()
+        newest: dict[str, int] = {}
         for item in tools.version_states(self.connection, names):
-            versions.add(item.tool)
+            newest[item.tool] = max(item.id, newest.get(item.tool, 0))
             placement = names[item.tool]
             if placement.commit == item.commit:
                 chosen[item.tool] = item.id
@@ -200,27 +202,35 @@ class _Publication:
                 states[item.id] = new
                 self._note_version(item.id, item.state, new)
         tools.set_version_states(self.connection, states)
-        rows = []
+        rows, gone = [], []
         for name, placement in names.items():
-            row = self._tool_row(name, placement, chosen.get(name), old.get(name), has_versions=name in versions)
-            if row is not None and row != old.get(name):
+            if name not in newest and placement.state in ("removed", "unknown"):
+                gone += [name] if name in old else []
+                continue
+            row = self._tool_row(name, placement, chosen.get(name), newest.get(name), old.get(name))
+            if row != old.get(name):
                 rows.append(row)
         tools.put_tools(self.connection, rows)
-        self.result.touched |= {row["name"] for row in rows}
+        tools.forget_tools(self.connection, gone)
+        self.result.touched |= {row["name"] for row in rows} | set(gone)
 
     def _note_version(self, row: int, old: str, new: str) -> None:
         if "orphaned" in (old, new):
             kind = "definition.orphaned" if new == "orphaned" else "definition.restored"
+            self.result.orphaned |= new == "orphaned"
             self.facts.append(definition_fact(kind, tools.version_by_id(self.connection, row)))
 
     def _tool_row(
-        self, name: str, placement: Placement, chosen: int | None, old: Mapping[str, Any] | None, *, has_versions: bool
-    ) -> dict[str, Any] | None:
+        self,
+        name: str,
+        placement: Placement,
+        chosen: int | None,
+        newest: int | None,
+        old: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
         state = placement.state
-        if state == "removed" and not has_versions:
-            return None if old is None else _row(name, "unregistered")
         if state == "orphaned":
-            return _row(name, state, old["version_id"] if old else None)
+            return _row(name, state, (old["version_id"] if old else None) or newest)
         if state != "removed":
             return _row(name, state, chosen, behind=placement.behind)
         return self._removed_row(name, placement, chosen, old)
@@ -289,21 +299,23 @@ class _Publication:
         return self._verdicts[key]
 
 
-def late_pushers(transaction: Transaction, pushes: Sequence[Delivery]) -> None:
-    """Say who pushed versions that were registered before their delivery came; one that is known never changes."""
-    unknown = tools.without_pusher(transaction.connection) if pushes else []
+def late_pushers(transaction: Transaction, pushes: Sequence[Delivery]) -> set[str]:
+    """Say who pushed what was registered or rejected before its delivery came; one that is known never changes.
+
+    Answers the names of tools that now show another pusher.
+    """
+    connection = transaction.connection
+    unknown = tools.commits_without_pusher(connection) if pushes else set()
     if not unknown:
-        return
-    graph = StoredGraph(transaction.connection)
-    found: dict[int, str] = {}
+        return set()
+    graph = StoredGraph(connection)
+    found: dict[str, str] = {}
     for push in pushes:
         assert push.after is not None
         assert push.pusher is not None
-        commits = between(graph, push.before, push.after, graph.knows)
-        for row, commit in unknown:
-            if commit in commits:
-                found.setdefault(row, push.pusher)
-    tools.set_pushers(transaction.connection, found)
+        for commit in unknown & between(graph, push.before, push.after, graph.knows):
+            found.setdefault(commit, push.pusher)
+    return tools.set_pushers(connection, found)
 
 
 def _version_state(placement: Placement, commit: str, *, orphaned: bool) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -85,16 +84,12 @@ class Registering:
     """Turns the changes of new commits into versions and rejections.
 
     It only reads, so that a long import keeps nobody from writing; what it gives is written later, at one moment.
-    `existing`: (tool, commit) of versions that need not be made again.
     """
 
-    def __init__(
-        self, connection: Reader, tools_path: str, existing: AbstractSet[tuple[str, str]] = frozenset()
-    ) -> None:
+    def __init__(self, connection: Reader, tools_path: str) -> None:
         self._connection = connection
         self._folders = Folders(connection)
         self._tools_path = tools_path
-        self._existing = existing
         self._numbers: dict[str, int] = {}
         self._latest: dict[str, ToolVersion | None] = {}
 
@@ -112,7 +107,7 @@ class Registering:
             definition, problems = _verdict(commit, folder)
             if definition is None:
                 rejected.append(reject(commit, folder, problems, pusher, self._tools_path))
-            elif (definition.name, commit.id) not in self._existing:
+            else:
                 versions.append(self._version(commit, folder, definition, pusher))
         return Registered(versions, rejected)
 

@@ -257,11 +257,15 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (sqlite.Error, DBAPIError) as failure:
-        kind = _storage_failure(failure)
-        if kind is None:
+        if _storage_failure(failure) is None:
             raise
-        logger.exception("read failed", kind=kind)
-        raise Unavailable(_CANNOT_READ) from failure
+        raise _unreadable(failure) from failure
+
+
+def _unreadable(failure: BaseException) -> Unavailable:
+    # Without a traceback: to show one may need a descriptor, and that none is left may be what went wrong (R5).
+    logger.error("read failed", error=type(failure).__name__, kind=_storage_failure(failure))
+    return Unavailable(_CANNOT_READ)
 
 
 def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, BaseException | None]:

@@ -24,6 +24,7 @@ _FILES: Final = select(folder_trees.c.files).where(*_IN_FOLDER)
 _BLOB: Final = select(blobs.c.content).where(blobs.c.id == bindparam("blob"))
 _PARENTS: Final = select(commits.c.parents).where(commits.c.id == bindparam("commit"))
 _PUBLISHED: Final = select(commits.c.published).where(commits.c.id == bindparam("commit"))
+_PUBLISH: Final = update(commits).where(commits.c.id == bindparam("commit")).values(published=True)
 _CHANGES: Final = select(folder_changes).where(folder_changes.c.commit_id == bindparam("commit"))
 
 
@@ -43,9 +44,10 @@ def stage(connection: Connection, seen: Sequence[SeenCommit | SeenFolder | SeenB
             connection.execute(insert(table).on_conflict_do_nothing(), values)
 
 
-def publish(connection: Connection) -> None:
-    """Mark every staged commit as one whose versions are registered."""
-    connection.execute(update(commits).where(commits.c.published.is_(False)).values(published=True))
+def publish(connection: Connection, ids: Sequence[str]) -> None:
+    """Mark commits as those whose versions are registered. What a look that failed had staged is not among them."""
+    if ids:
+        connection.execute(_PUBLISH, [{"commit": bytes.fromhex(commit_id)} for commit_id in ids])
 
 
 def known_commits(connection: Connection) -> list[str]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from service.domain.definitions import Definition, Problem
@@ -162,22 +162,22 @@ def set_version_states(connection: Connection, states: Mapping[int, str]) -> Non
         connection.execute(statement, [{"row": row, "to": state} for row, state in states.items()])
 
 
-def set_pushers(connection: Connection, pushers: Mapping[int, str]) -> None:
-    """Say who pushed versions of whom it was not known; a known one never changes (cases.md W24)."""
-    if pushers:
-        statement = (
-            update(tool_versions)
-            .where(tool_versions.c.id == bindparam("row"), tool_versions.c.pusher.is_(None))
-            .values(pusher=bindparam("who"))
-        )
-        connection.execute(statement, [{"row": row, "who": who} for row, who in pushers.items()])
+def commits_without_pusher(connection: Connection) -> set[str]:
+    """The commits that made a version or a rejection of which it is not known who pushed it."""
+    unknown = [select(table.c.commit_id).where(table.c.pusher.is_(None)) for table in (tool_versions, rejections)]
+    return {commit.hex() for statement in unknown for commit in connection.execute(statement).scalars()}
 
 
-def without_pusher(connection: Connection) -> list[tuple[int, str]]:
-    """(id, commit) of the versions whose pusher is not known."""
-    where = tool_versions.c.pusher.is_(None)
-    rows = connection.execute(select(tool_versions.c.id, tool_versions.c.commit_id).where(where))
-    return [(row.id, row.commit_id.hex()) for row in rows]
+def set_pushers(connection: Connection, pushers: Mapping[str, str]) -> set[str]:
+    """Commit → who pushed it, where that was not known; a known one never changes (cases.md W24). Answers the tools."""
+    if not pushers:
+        return set()
+    values = [{"commit": bytes.fromhex(commit), "who": who} for commit, who in pushers.items()]
+    for table in (tool_versions, rejections):
+        statement = update(table).where(table.c.commit_id == bindparam("commit"), table.c.pusher.is_(None))
+        connection.execute(statement.values(pusher=bindparam("who")), values)
+    of_commit = select(tool_versions.c.tool).where(tool_versions.c.commit_id == bindparam("commit"))
+    return {tool for value in values for tool in connection.execute(of_commit, {"commit": value["commit"]}).scalars()}
 
 
 def put_tools(connection: Connection, rows: Sequence[ColumnMap]) -> None:
@@ -189,6 +189,12 @@ def put_tools(connection: Connection, rows: Sequence[ColumnMap]) -> None:
             index_elements=["name"], set_={column: statement.excluded[column] for column in columns}
         )
         connection.execute(statement, rows)
+
+
+def forget_tools(connection: Connection, names: Sequence[str]) -> None:
+    """Names that never had a version and that the tip does not hold any more."""
+    if names:
+        connection.execute(delete(tools).where(tools.c.name == bindparam("gone")), [{"gone": name} for name in names])
 
 
 def tool(connection: Connection, name: str) -> Tool | None:

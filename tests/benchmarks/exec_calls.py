@@ -15,7 +15,7 @@ BOXED = ("floor + bare bwrap", "bitong, sandbox bubblewrap")
 def run(folder: Path, *, quick: bool) -> None:
     """Print the table."""
     with _sides(folder) as sides:
-        measure_all(sides, quick=quick, rounds=6)
+        measure_all(sides, quick=quick, rounds=5)
     table = table_of("exec: `echo hello`, answered once its receipt is durable", sides)
     table.note("aim without the sandbox: c1 p50 <= 2.5x floor")
     boxed = {side.name: side for side in sides}

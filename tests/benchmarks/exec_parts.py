@@ -2,7 +2,7 @@
 
 import json
 import os
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from pathlib import Path
 from typing import Final
 
@@ -61,11 +61,14 @@ def _call(caller: Caller) -> dict[str, float]:
 
 
 def _place(calls: list[dict[str, float]], marks: list[tuple[str, float]]) -> None:
-    """Give each call the marks that fall between its sending and its answer; a name's second one ends in 2."""
+    """Give each call the marks from its own `edge<` to the next one; a name's second mark ends in 2."""
     marks.sort(key=lambda mark: mark[1])
-    moments = [moment for _, moment in marks]
+    begins = [place for place, (name, _) in enumerate(marks) if name == "edge<"]
+    moments = [marks[place][1] for place in begins]
     for call in calls:
-        for name, moment in marks[bisect_left(moments, call["sent"]) : bisect_right(moments, call["received"] + 1e-3)]:
+        number = bisect_left(moments, call["sent"])
+        following = begins[number + 1] if number + 1 < len(begins) else len(marks)
+        for name, moment in marks[begins[number] : following]:
             call[name + "2" if name in call else name] = moment
 
 

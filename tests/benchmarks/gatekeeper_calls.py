@@ -110,7 +110,7 @@ def run(folder: Path, *, quick: bool) -> None:
                 Side("gatekeeper alone", node.port, node.pid, node.request, b"hello"),
                 Side("bitong -> gatekeeper", service.port, service.pid, asked, EXEC_WANTED),
             ]
-            measure_all(sides, quick=quick, rounds=4)
+            measure_all(sides, quick=quick, rounds=3)
     table = table_of("gatekeeper: `echo hello` on another host's gatekeeper (here: loopback)", sides, floor="alone")
     table.note(f"the gatekeeper was started as {node.by}; CPU of the second row leaves out the gatekeeper's")
     table.show()

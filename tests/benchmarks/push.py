@@ -30,7 +30,7 @@ def run(folder: Path, *, quick: bool) -> None:
         git("clone", "--quiet", "--bare", server.url("origin.git"), clone)
         git("config", "gc.auto", "0", at=clone)
         before = git("rev-parse", "main", at=origin)
-        for number in range(3 + (8 if quick else 40)):
+        for number in range(3 + (8 if quick else 30)):
             after = repository.one_more(origin, number, revision=number + 1)
             if number % 2:
                 fetches.append(_fetch(clone, server.url("origin.git")))

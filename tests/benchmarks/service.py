@@ -78,6 +78,7 @@ class Service:
                 raise RuntimeError(f"the service did not become ready:\n{log_text[-3000:]}")
             time.sleep(0.002)
         took = time.perf_counter() - began
+        self._check_repository()
         if not self.token:
             self.token = self._new_token()
         return took
@@ -122,6 +123,14 @@ class Service:
             return self.call("GET", "/readyz")[0] == 200
         except (OSError, http.client.HTTPException):
             return False
+
+    def _check_repository(self) -> None:
+        """Ready is also who could not read its repository; nothing can be measured then."""
+        _, answer = self.call("GET", "/readyz")
+        state = answer["parts"]["repository"]["state"]
+        if state != "ok":
+            log_text = (self.folder / "service.log").read_text(encoding="utf-8")
+            raise RuntimeError(f"the first look: {state}\n{log_text[-3000:]}")
 
     def _new_token(self) -> str:
         control = json.loads((self.data / "control.json").read_bytes())

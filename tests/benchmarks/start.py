@@ -26,7 +26,7 @@ def run(folder: Path, *, quick: bool) -> None:
         service = Service(folder / "service", repository_url=server.url("origin.git"))
         found["first start: import of 1,000 tools -> /readyz"] = [service.start()]
         service.stop()
-        for _ in range(3 if quick else 7):
+        for _ in range(3 if quick else 5):
             _note(found, "python -c pass", lambda: _python("pass"))
             _note(found, "python -c 'import service.app'", lambda: _python("import service.app"))
             _restart(service, found, spent)

@@ -40,6 +40,7 @@ def _hold(path: Path) -> "subprocess.Popen[str]":
     return holder
 
 
+@pytest.mark.slow
 def test_a_database_that_another_process_keeps_locked_is_503_and_nothing_runs(parts: Parts) -> None:
     """S3: locked for longer than the 10 s a write waits: 503 `cannot-record`; reads go on at once; then all is well."""
     mark = parts.folder / "mark"

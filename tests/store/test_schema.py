@@ -129,7 +129,9 @@ def _content(path: Path) -> list[Any]:
     return [rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY name"), rows(path, "SELECT * FROM log_entries")]
 
 
-@pytest.mark.parametrize("step", ["0", "2", "3"])
+@pytest.mark.parametrize(
+    "step", [pytest.param("0", marks=pytest.mark.slow), "2", pytest.param("3", marks=pytest.mark.slow)]
+)
 def test_an_upgrade_that_is_killed_leaves_the_old_schema_whole(path: Path, later: Path, step: str) -> None:
     """R11: killed before, between and after its statements; old to the byte, and the next try gets to the new one."""
     database = Database(path)
