@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -48,6 +49,7 @@ from service.web.auth import Authority
 from service.web.metrics import Metrics
 from service.web.openapi import document
 from service.web.parts import Parts
+from service.web.protocol import Protocol
 from service.web.routing import Pools
 from service.web.server import create_application
 
@@ -56,6 +58,8 @@ logger = structlog.get_logger(__name__)
 _SWITCH_S: Final = 0.0005  # between threads: a run's answer shall not wait five milliseconds for another's hashing
 _PR_SET_DUMPABLE: Final = 4
 _PROGRESS_S: Final = 5.0
+_BACKLOG: Final = 128
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXEC_SPARE: Final = 16  # threads beside those that run, so that refusals are still answered
 
 
@@ -121,11 +125,16 @@ class Bitong:
 
     def close(self) -> None:
         """End in order: no new looks, no open runs, then the database."""
-        self.worker.stop()
-        if self.mirror is not None:
-            self.mirror.close()
+        self.stop_looking()
         self.database.close()
         self.folder.unlock()
+
+    def stop_looking(self) -> None:
+        """No more looks; one that runs is cut short, since the next start looks again."""
+        self.worker.stop_soon()
+        if self.mirror is not None:
+            self.mirror.close()
+        self.worker.stop()
 
     def parts(self) -> Parts:
         """What the handlers work with."""
@@ -172,7 +181,8 @@ class Bitong:
             "shell_read_paths": _digest(list(settings.shell_read_paths)),
             "gatekeepers": _digest(sorted(settings.nodes)),
         }
-        facts = {"version": __version__, "sandbox": self.sandbox.mode, "digests": digests}
+        sandbox = "none, as root" if self.sandbox.mode == "none" and os.geteuid() == 0 else self.sandbox.mode
+        facts = {"version": __version__, "sandbox": sandbox, "digests": digests}
         return Fact("service.started", SYSTEM, facts)
 
     def _warn(self, definition: Definition) -> list[Problem]:
@@ -236,6 +246,7 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(_LoopTrouble())
         bitong.start()
         logger.info("serving", version=__version__, host=settings.host, sandbox=bitong.sandbox.mode)
         if bitong.sandbox.mode == "none" and os.geteuid() == 0:
@@ -252,11 +263,12 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     config = uvicorn.Config(
         application,
         loop="asyncio",
-        http="httptools",
+        http=Protocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
+        backlog=_BACKLOG,
         server_header=False,
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=settings.shutdown_grace_s + 10,
@@ -264,6 +276,21 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     )
     asyncio.run(_Server(config, bitong).serve(sockets=[listener]))
     pools.close()
+
+
+class _LoopTrouble:
+    """Says what the event loop meets, but not thousands of times a second: at RLIMIT_NOFILE it meets it for each try."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES):
+            loop.default_exception_handler(context)
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_S
+            logger.warning("no more connections for now", error=os.strerror(error.errno or 0))
 
 
 class _ProgressLog:
@@ -292,6 +319,8 @@ class _Server(uvicorn.Server):
         self.force_exit = not first and sig == signal.SIGINT
         execution = self._bitong.execution
         execution.refuse_new()
+        self._bitong.worker.stop_soon()
+        threading.Thread(target=self._bitong.stop_looking, name="stop", daemon=True).start()
         grace = self._bitong.settings.shutdown_grace_s if first else 0
         timer = threading.Timer(grace, execution.cancel_all, args=("shutdown",))
         timer.daemon = True
@@ -305,8 +334,12 @@ def _listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         listener.close()
+        if isinstance(error, socket.gaierror | UnicodeError):
+            raise UsageError(
+                Message("设置 host 不是可以监听的地址。", "The setting host is no address to listen on.")
+            ) from None
         reason = os.strerror(error.errno or 0)
         raise UsageError(
             Message(
@@ -314,7 +347,7 @@ def _listen(settings: Settings) -> socket.socket:
                 f"Cannot listen on {settings.host}:{settings.port}: {reason}",
             )
         ) from None
-    listener.listen(2048)
+    listener.listen(_BACKLOG)
     return listener
 
 

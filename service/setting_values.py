@@ -107,7 +107,7 @@ def _json(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("JSON") from None
 
 

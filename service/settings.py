@@ -4,6 +4,7 @@ Units are in the names. Errors name the setting, never its value; a secret hides
 """
 
 import difflib
+import ipaddress
 import os
 import re
 import stat
@@ -205,6 +206,8 @@ def _parsed(path: Path) -> dict[str, Any]:
                 f"Cannot read the configuration {path}: {os.strerror(error.errno or 0)}",
             )
         ) from None
+    except UnicodeDecodeError:
+        raise UsageError(Message(f"配置文件 {path} 不是 UTF-8。", f"The configuration {path} is not UTF-8.")) from None
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"line \d+", str(error))
         where = line.group() if line else "somewhere"
@@ -280,7 +283,17 @@ def _unsafe(name: str) -> UsageError:
 
 def _is_safe(url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme != "http" or (parts.hostname or "") in LOOPBACK or (parts.hostname or "").startswith("127.")
+    return parts.scheme != "http" or is_loopback(parts.hostname or "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine: an address of 127.0.0.0/8, ::1, or localhost. A name that only begins so is not."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _nodes(table: Mapping[str, Any]) -> Mapping[str, Node]:
@@ -303,6 +316,8 @@ def _node(name: str, value: Any) -> Node:
     if not isinstance(answer, dict):
         raise _bad(f"{name}.answer", "a table of field names")
     token = value.get("token")
+    if token is not None and not isinstance(token, str):
+        raise _bad(f"{name}.token", "text")
     if "token_file" in value:
         token = _content_of(f"{name}.token_file", value["token_file"])
     try:

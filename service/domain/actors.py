@@ -9,6 +9,9 @@ from typing import Final
 
 SCOPES: Final = ("read", "exec", "confirm", "admin")
 TOKEN_PREFIX: Final = "bitong_"  # noqa: S105 - a prefix, so that scanners recognise a leaked token
+MAX_PATTERNS: Final = 64
+# What a pattern of tools may hold: of wildcards only those that every part reads alike.
+TOOL_PATTERN: Final = re.compile(r"[A-Za-z0-9_*?-]{1,64}\Z", re.ASCII)
 TOKEN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z", re.ASCII)
 
 

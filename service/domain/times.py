@@ -12,8 +12,7 @@ _FORM: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})
 
 def rfc3339(seconds: float) -> str:
     """`2026-05-31T08:00:00.000Z` for seconds since the epoch."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def now() -> str:

@@ -17,7 +17,7 @@ from service.domain.parameters import fit
 from service.domain.runs import NOTHING, Commitment, Run, commit_parameters
 from service.domain.times import uuid7
 from service.domain.tools import ToolVersion
-from service.errors import BitongError, CannotRecord, Conflict, Forbidden, Invalid, Message, Unavailable
+from service.errors import BitongError, Busy, CannotRecord, Conflict, Forbidden, Invalid, Message, Unavailable
 from service.execution.limits import Refusals, Slots
 from service.execution.resolve import check_demand, resolve
 from service.store import history, runs, tools
@@ -26,6 +26,7 @@ from service.store.database import Database, Transaction
 logger = structlog.get_logger(__name__)
 
 RETRY_RECORD_S: Final = 0.5
+_TRIES: Final = 5  # at a definition that changes under a call
 _NOT_BUILT: Final = Message("这一功能尚未提供。", "This part is not available yet.")
 
 
@@ -37,6 +38,10 @@ class Refused(Exception):
         self.cause = cause
         self.version = version
         self.run = run
+
+
+class _Changed(Exception):
+    """The version that was resolved is no longer the active one."""
 
 
 class Execution:
@@ -73,10 +78,33 @@ class Execution:
 
         Raises Refused (409, 422 on a known tool; a run says so), NotFound, Busy, Unavailable or CannotRecord.
         """
+        index = self._index()
+        for _ in range(_TRIES):
+            try:
+                return self._execute(index, request, actor)
+            except _Changed:
+                # A call that arrives while a look publishes has waited for nothing: it runs what is active now.
+                index = self._index_of(request.tool)
+        raise Unavailable(Message("定义正在变化，请再试一次。", "The definition keeps changing; try again."))
+
+    def _index_of(self, name: str) -> Index:
+        """How one name stands in the database, which the Index in memory follows a moment later."""
+        with self._database.read() as connection:
+            tool = tools.tool(connection, name)
+        return Index([tool] if tool is not None else [], 0)
+
+    def _execute(self, index: Index, request: ExecRequest, actor: Actor) -> Run:
         try:
-            version = resolve(self._index(), request, actor)
+            version = resolve(index, request, actor)
         except Conflict as error:
             raise self._refuse(request, actor, error.facts["version"], error) from None
+        try:
+            return self._run_version(request, actor, version)
+        except (Busy, CannotRecord) as error:
+            error.facts.setdefault("version", version)
+            raise
+
+    def _run_version(self, request: ExecRequest, actor: Actor, version: ToolVersion) -> Run:
         self._refusals.check(actor.name)
         executor = self._executor(version)
         try:
@@ -233,18 +261,12 @@ class Execution:
                 match_id=request.match_id,
             )
 
-        try:
-            return self._database.write(work)
-        except Conflict as error:
-            raise self._refuse(request, actor, version, error) from None
+        return self._database.write(work)
 
     def _look_again(self, transaction: Transaction, version: ToolVersion, actor: Actor) -> None:
         """In the transaction that writes `started`: the version is still the active one, the actor still may."""
         if tools.active_version_id(transaction.connection, version.tool) != version.id:
-            raise Conflict(
-                Message("等待期间定义已经改变。", "The definition changed while the call waited."),
-                code="definition-changed",
-            )
+            raise _Changed
         if not self._still_valid(actor):
             raise Forbidden(Message("令牌已失效。", "The token has ended."))
 

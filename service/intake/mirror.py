@@ -103,13 +103,15 @@ class Mirror:
         self._deadline_s = deadline_s
         self._helper = Helper()
         self._looking = threading.Lock()
+        self._closed = False
 
     def start(self) -> None:
         """Start the mirror process ahead of the first look; returns at once."""
         self._helper.start()
 
     def close(self) -> None:
-        """End the mirror process, and with it a look that is under way."""
+        """End the mirror process, and with it a look that is under way; no other begins."""
+        self._closed = True
         self._helper.close()
 
     def look(
@@ -145,7 +147,7 @@ class Mirror:
                 said = True
                 yield seen
         except Ended as ended:
-            if said or ended.exit_code is not None:
+            if said or ended.exit_code is not None or self._closed:
                 raise
             yield from self._talk(request, known)
 

@@ -60,17 +60,27 @@ class Worker:
         """A look that begins after this call, as a promise of its result."""
         future: Future[Look] = Future()
         with self._condition:
+            if self._stopping:
+                future.cancel()
+                return future
             self._waiters.append(future)
             self._full = self._full or full
             self._due = time.monotonic()
             self._condition.notify()
         return future
 
-    def stop(self) -> None:
-        """End after the look that runs, if one does."""
+    def stop_soon(self) -> None:
+        """Look no more; whoever waits for a look is told that none comes."""
         with self._condition:
             self._stopping = True
+            waiters, self._waiters = self._waiters, []
             self._condition.notify()
+        for waiter in waiters:
+            waiter.cancel()
+
+    def stop(self) -> None:
+        """End after the look that runs, if one does."""
+        self.stop_soon()
         if self._thread.is_alive():
             self._thread.join(timeout=30)
 
@@ -85,8 +95,6 @@ class Worker:
                 full, self._full = self._full, False
                 self._due = time.monotonic() + self._interval_s
             self._serve(waiters, full=full)
-        for waiter in self._waiters:
-            waiter.cancel()
 
     def _serve(self, waiters: "list[Future[Look]]", *, full: bool) -> None:
         try:
@@ -100,7 +108,8 @@ class Worker:
             self._note(look)
         self.first_look_ended.set()
         for waiter in waiters:
-            waiter.set_result(look)
+            if not waiter.cancelled():
+                waiter.set_result(look)
         self._looked(look)
 
     def _note(self, look: Look) -> None:

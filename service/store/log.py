@@ -96,14 +96,7 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
     if wanted.until is not None:
         found.append(log_entries.c.at < wanted.until)
     if wanted.patterns is not None:
-        seen = select(runs.c.id).where(or_(*(runs.c.tool.op("GLOB")(glob(p)) for p in wanted.patterns)))
-        found.append(
-            or_(log_entries.c.tool.is_(None), *(log_entries.c.tool.op("GLOB")(glob(p)) for p in wanted.patterns))
-        )
+        seen = select(runs.c.id).where(or_(*(runs.c.tool.op("GLOB")(p) for p in wanted.patterns)))
+        found.append(or_(log_entries.c.tool.is_(None), *(log_entries.c.tool.op("GLOB")(p) for p in wanted.patterns)))
         found.append(or_(log_entries.c.run.is_(None), log_entries.c.run.in_(seen)))
     return found
-
-
-def glob(pattern: str) -> str:
-    """A token's pattern (fnmatch) as SQLite's GLOB writes it."""
-    return pattern.replace("[!", "[^")

@@ -15,7 +15,6 @@ from service.domain.tools import ToolVersion
 from service.errors import Message
 from service.store import tools
 from service.store.database import Transaction
-from service.store.log import glob
 from service.store.tables import run_output, run_parameters, runs, tool_versions
 
 _FINISHED_COLUMNS: Final = (
@@ -333,7 +332,7 @@ def _conditions(connection: Connection, wanted: RunFilter) -> list[ColumnElement
     if wanted.q is not None:
         found.append(_says(wanted.q))
     if wanted.patterns is not None:
-        found.append(or_(*(runs.c.tool.op("GLOB")(glob(pattern)) for pattern in wanted.patterns)))
+        found.append(or_(*(runs.c.tool.op("GLOB")(pattern) for pattern in wanted.patterns)))
     return found
 
 

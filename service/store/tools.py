@@ -9,7 +9,6 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from service.domain.definitions import Definition, Problem
 from service.domain.tools import Tool, ToolVersion
-from service.store.log import glob
 from service.store.tables import registry, rejections, tool_versions, tools
 
 ColumnMap = Mapping[str, Any]
@@ -307,7 +306,7 @@ def list_rejections(
     if current is not None:
         statement = statement.where(rejections.c.current.is_(current))
     if patterns is not None:
-        statement = statement.where(or_(*(rejections.c.tool.op("GLOB")(glob(pattern)) for pattern in patterns)))
+        statement = statement.where(or_(*(rejections.c.tool.op("GLOB")(pattern) for pattern in patterns)))
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 

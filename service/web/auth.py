@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from service.domain.actors import (
+    MAX_PATTERNS,
     OPERATOR,
     SCOPES,
     TOKEN_NAME,
+    TOOL_PATTERN,
     Actor,
     Token,
     actor_of,
@@ -99,6 +101,7 @@ class Authority:
         """End a token, by its id or its name, from this moment on. Raises NotFound when no live one is called so."""
         with self._lock:
             found = [t for t in self._by_hash.values() if id_or_name in (t.id, t.name) and t.revoked_at is None]
+        found.sort(key=lambda t: not t.live(now()))  # of two of one name, the one that still opens something
         if not found:
             raise NotFound(Message(f"没有名为 {id_or_name} 的有效令牌。", f"There is no live token {id_or_name}."))
         token = found[0]
@@ -109,7 +112,11 @@ class Authority:
             transaction.append(_fact("token.revoked", token, by))
             return transaction.now
 
-        ended = replace(token, revoked_at=self._database.write(work))
+        try:
+            ended = replace(token, revoked_at=self._database.write(work))
+        except BaseException:
+            self._put(token)  # not recorded, so not done
+            raise
         self._put(ended)
         return ended
 
@@ -150,8 +157,10 @@ def _check(name: str, scopes: Sequence[str], tools: Sequence[str] | None, expire
         problems.append(
             _problem("scopes", f"权限为其中之一或多个：{allowed}。", f"Scopes are one or more of: {allowed}.")
         )
-    if tools is not None and (not tools or not all(pattern and len(pattern) <= 128 for pattern in tools)):
-        problems.append(_problem("tools", "工具模式不能为空。", "Patterns of tools may not be empty."))
+    if tools is not None and not (1 <= len(tools) <= MAX_PATTERNS and all(map(TOOL_PATTERN.match, tools))):
+        zh = f"工具模式 1 至 {MAX_PATTERNS} 个，每个为 1 至 64 个字母、数字或 _ - * ?。"
+        en = f"Patterns of tools: 1 to {MAX_PATTERNS}, each of 1 to 64 letters, digits, _ - * or ?."
+        problems.append(_problem("tools", zh, en))
     if expires_at is not None:
         try:
             parse_time(expires_at)

@@ -29,6 +29,7 @@ TITLES: Final = {
     413: "Content Too Large",
     415: "Unsupported Media Type",
     416: "Range Not Satisfiable",
+    431: "Request Header Fields Too Large",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -62,6 +63,8 @@ def headers_of(error: BitongError) -> dict[str, str]:
     """What a failure says in headers: when to come back, how to authenticate."""
     if isinstance(error, errors.Busy):
         return {"Retry-After": str(error.facts.get("retry_after_s", 1))}
+    if isinstance(error, errors.RangeNotSatisfiable):
+        return {"Content-Range": f"bytes */{error.facts['size']}"}
     if isinstance(error, errors.Unauthenticated):
         return {"WWW-Authenticate": "Bearer"}
     return {}

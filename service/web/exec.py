@@ -64,6 +64,8 @@ def failed(error: BitongError, asked: Asked | None) -> Answer:
     outcome = error.facts.get("outcome")
     if isinstance(outcome, Outcome):
         shape |= {"output": text_of(outcome.stdout)[0], "duration_ms": outcome.duration_ms}
+        shape["run"] = {**_NO_OUTCOME, "id": error.facts["run"], "state": outcome.state, "reason": outcome.reason}
+        shape["receipt"] = None
     for name in ("found", "suggestion", "removed"):
         if name in error.facts:
             shape[name] = error.facts[name]

@@ -11,6 +11,7 @@ from service.web.routing import Asked
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 1000
+MAX_TEXT: Final = 500
 COMMIT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
 T = TypeVar("T")
@@ -45,24 +46,46 @@ def read_limit(asked: Asked, default: int = DEFAULT_LIMIT) -> int:
     return int(text)
 
 
-def write_cursor(key: int) -> str:
-    """An opaque cursor: the next page begins below this key."""
+def write_cursor(key: int | str) -> str:
+    """An opaque cursor: the next page begins after the item with this key."""
     return base64.urlsafe_b64encode(f"v1:{key}".encode()).decode().rstrip("=")
 
 
 def read_cursor(asked: Asked) -> int | None:
-    """The inverse of `write_cursor`; None for the first page."""
+    """The inverse of `write_cursor`, for lists by number; None for the first page."""
+    key = read_cursor_text(asked)
+    if key is None:
+        return None
+    if not re.fullmatch(r"\d{1,18}", key, re.ASCII):
+        raise _bad_cursor()
+    return int(key)
+
+
+def read_cursor_text(asked: Asked) -> str | None:
+    """The inverse of `write_cursor`, for lists by name; None for the first page."""
     text = asked.query.get("cursor")
     if text is None:
         return None
     try:
         plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
-        version, _, key = plain.partition(":")
-        if version == "v1" and re.fullmatch(r"\d{1,18}", key, re.ASCII):
-            return int(key)
     except ValueError:
-        pass
-    raise unfit("cursor", "cursor 须取自上一页的 next。", "cursor has to be the next of a page before.")
+        raise _bad_cursor() from None
+    version, _, key = plain.partition(":")
+    if version != "v1":
+        raise _bad_cursor()
+    return key
+
+
+def _bad_cursor() -> Invalid:
+    return unfit("cursor", "cursor 须取自上一页的 next。", "cursor has to be the next of a page before.")
+
+
+def read_text(asked: Asked, name: str) -> str | None:
+    """A text to search for, of a length that a search can mean."""
+    text = asked.query.get(name)
+    if text is not None and len(text) > MAX_TEXT:
+        raise unfit(name, f"最多 {MAX_TEXT} 个字符。", f"At most {MAX_TEXT} characters.")
+    return text
 
 
 def read_time(asked: Asked, name: str) -> str | None:

@@ -45,12 +45,7 @@ def _repository(parts: Parts) -> dict[str, Any]:
     running = {} if progress is None else {"phase": progress.phase, "done": progress.done, "total": progress.total}
     if not parts.worker.first_look_ended.is_set():
         return {"state": "first-look", **running}
-    shape: dict[str, Any] = {
-        "state": ingest.trouble or "ok",
-        "revision": ingest.index.revision,
-        "tools": len(ingest.index),
-        **running,
-    }
+    shape: dict[str, Any] = {"state": ingest.trouble or "ok", **running}
     if ingest.trouble_since is not None:
         shape |= {"since": ingest.trouble_since, "age_s": _age_s(ingest.trouble_since)}
     if ingest.looked_at is not None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import CancelledError
 from typing import Any, Final
 
 from service.domain.deliveries import Delivery
@@ -57,7 +58,13 @@ def sync(parts: Parts, asked: Asked) -> Answer:
     promise = parts.worker.ask(full=bool(read_flag(asked, "full")))
     if not read_flag(asked, "wait"):
         return Answer({"queued": True}, 202)
-    return Answer(promise.result(SYNC_WAIT_S).as_json())
+    try:
+        look = promise.result(SYNC_WAIT_S).as_json()
+    except (CancelledError, TimeoutError):
+        raise Unavailable(Message("查看仓库没有完成。", "The look at the repository did not end.")) from None
+    for name in ("registered", "removed", "rejected"):
+        look[name] = [tool for tool in look[name] if asked.actor.sees(tool)]
+    return Answer(look)
 
 
 def rejection_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from service.errors import Message, NotFound, RangeNotSatisfiable, Unavailable
 from service.store import runs
 from service.store.runs import RunFilter
 from service.web.exec import definition_of, run_of
-from service.web.lists import check_names, page, read_choice, read_commit, read_flag, read_time
+from service.web.lists import check_names, page, read_choice, read_commit, read_flag, read_text, read_time
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
 
 _FILTERS: Final = ("tool", "state", "ok", "actor", "commit", "since", "until", "q", "format")
-_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII)
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII | re.IGNORECASE)
 
 
 def list_runs(parts: Parts, asked: Asked) -> Answer:
@@ -30,7 +30,7 @@ def list_runs(parts: Parts, asked: Asked) -> Answer:
         commit=read_commit(asked),
         since=read_time(asked, "since"),
         until=read_time(asked, "until"),
-        q=asked.query.get("q"),
+        q=read_text(asked, "q"),
         own=None if asked.actor.may("read") else asked.actor.name,
         patterns=asked.actor.tools,
     )
@@ -146,7 +146,7 @@ def _bytes(parts: Parts, asked: Asked, stream: str) -> Answer:
         kept = (run.outcome.stdout if stream == "stdout" else run.outcome.stderr).kept
     headers = {"Accept-Ranges": "bytes", "Content-Disposition": f'attachment; filename="{run.id}.{stream}"'}
     wanted = asked.headers.get("range")
-    if wanted is None:
+    if wanted is None or not wanted.strip().lower().startswith("bytes"):  # RFC 9110 §14.2: unknown units are ignored
         return Answer(kept, headers=headers, media_type="application/octet-stream")
     first, last = _range(wanted, len(kept))
     headers["Content-Range"] = f"bytes {first}-{last}/{len(kept)}"
@@ -157,16 +157,18 @@ def _range(wanted: str, size: int) -> tuple[int, int]:
     """One range of RFC 9110 §14.1.2. Raises `range` errors for several, or for one that lies outside."""
     match = _RANGE.match(wanted.strip())
     if match is None or match.groups() == ("", ""):
-        raise _unsatisfiable()
+        raise _unsatisfiable(size)
     start, end = match.groups()
     if start == "":
         first, last = max(0, size - int(end)), size - 1
     else:
         first, last = int(start), min(int(end) if end else size - 1, size - 1)
     if first > last or first >= size:
-        raise _unsatisfiable()
+        raise _unsatisfiable(size)
     return first, last
 
 
-def _unsatisfiable() -> RangeNotSatisfiable:
-    return RangeNotSatisfiable(Message("所要的字节范围不存在。", "There is no such range of bytes."))
+def _unsatisfiable(size: int) -> RangeNotSatisfiable:
+    return RangeNotSatisfiable(
+        Message("所要的字节范围不存在。", "There is no such range of bytes."), facts={"size": size}
+    )

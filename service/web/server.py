@@ -1,5 +1,6 @@
 """The table of routes, and the ASGI application made from it (contract/http-api.md)."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ from service.web.routing import (
 
 API: Final = "/api/v1"
 NOBODY: Final = Actor("nobody", frozenset())
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?\Z", re.ASCII)
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 _READ, _EXEC, _ADMIN, _SEE = ("read",), ("exec",), ("admin",), ("read", "exec")
@@ -110,7 +112,7 @@ def create_application(
         limit = _limit_of(parts, route)
         by_path.setdefault(route.path, {})[route.method] = Endpoint(route, parts, pools, authenticate, limit)
     starlette = Starlette(
-        routes=[_join(path, endpoints) for path, endpoints in by_path.items()],
+        routes=[StarletteRoute(path, _Resource(endpoints)) for path, endpoints in by_path.items()],
         exception_handlers={HTTPException: _http_error, Exception: _internal},
         lifespan=lifespan,
     )
@@ -152,20 +154,24 @@ class Edge:
             structlog.contextvars.unbind_contextvars("request")
 
 
-def _join(path: str, endpoints: Mapping[str, Endpoint]) -> StarletteRoute:
-    """One path, its verbs; HEAD asks as GET does, and what is not in the table is 405."""
+class _Resource:
+    """One path and its verbs; HEAD asks as GET does, and what is not in the table is 405. An ASGI application of its own."""
 
-    async def endpoint(request: Request) -> Response:
+    def __init__(self, endpoints: Mapping[str, Endpoint]) -> None:
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive, send)
         method = "GET" if request.method == "HEAD" else request.method
-        found = endpoints.get(method) or endpoints.get("*")
-        if found is not None:
-            return await found(request)
-        allowed = ", ".join(sorted(endpoints))
-        message = Message(f"这里只接受 {allowed}。", f"Only {allowed} is taken here.")
-        return respond(Answer(problem(405, "method-not-allowed", message), 405, {"Allow": allowed}, media_type=PROBLEM))
+        found = self._endpoints.get(method) or self._endpoints.get("*")
+        response = await found(request) if found is not None else self._not_taken()
+        await response(scope, receive, send)
 
-    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-    return StarletteRoute(path, endpoint, methods=methods)
+    def _not_taken(self) -> Response:
+        allowed = ", ".join(sorted(self._endpoints))
+        message = Message(f"这里只接受 {allowed}。", f"Only {allowed} is taken here.")
+        answer = problem(405, "method-not-allowed", message)
+        return respond(Answer(answer, 405, {"Allow": allowed}, media_type=PROBLEM))
 
 
 def _limit_of(parts: Parts, route: Route) -> Callable[[], int]:
@@ -179,10 +185,8 @@ def _hosts(public_url: str, allowed: Sequence[str]) -> frozenset[str]:
 
 def _host_of(header: str) -> str:
     """The name in a Host header, without its port."""
-    text = header.strip().lower()
-    if text.startswith("["):
-        return text.partition("]")[0] + "]"
-    return text.rpartition(":")[0] if ":" in text else text
+    match = _HOST.match(header.strip().lower())
+    return match.group(1) if match else ""
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

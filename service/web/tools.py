@@ -9,7 +9,7 @@ from service.domain.tools import Tool, ToolVersion
 from service.errors import Message, NotFound, Unavailable
 from service.store import history, tools
 from service.web.exec import definition_of
-from service.web.lists import check_names, page, read_choice, read_cursor, read_limit, unfit, write_cursor
+from service.web.lists import check_names, page, read_choice, read_cursor_text, read_limit, unfit, write_cursor
 from service.web.parts import Parts, etag
 from service.web.routing import Answer, Asked
 
@@ -139,11 +139,12 @@ def version_of(version: ToolVersion) -> dict[str, Any]:
 
 
 def _page(parts: Parts, asked: Asked, found: list[Tool]) -> dict[str, Any]:
-    """All of them unless a limit is given; the cursor counts from the start of this revision's order."""
-    start = read_cursor(asked) or 0
-    limit = read_limit(asked, default=len(found) or 1)
-    following = write_cursor(start + limit) if start + limit < len(found) else None
-    return {"items": [item_of(parts, tool) for tool in found[start : start + limit]], "next": following}
+    """All of them unless a limit is given; the next page goes on after the last name, whatever comes or goes meanwhile."""
+    after = read_cursor_text(asked)
+    rest = found if after is None else [tool for tool in found if tool.name > after]
+    shown = rest[: read_limit(asked, default=len(rest) or 1)]
+    following = write_cursor(shown[-1].name) if len(rest) > len(shown) else None
+    return {"items": [item_of(parts, tool) for tool in shown], "next": following}
 
 
 def _filter(asked: Asked) -> Callable[[Tool], bool]:

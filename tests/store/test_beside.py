@@ -85,7 +85,7 @@ def _watched(service: BitongService, *arguments: str) -> tuple[list[str], bool]:
         pytest.param(("audit", "list"), marks=pytest.mark.slow),
         pytest.param(("token", "list"), marks=pytest.mark.slow),
         pytest.param(("exec", "say"), marks=pytest.mark.slow),
-        pytest.param(("sync", "--wait"), marks=pytest.mark.slow),
+        pytest.param(("sync",), marks=pytest.mark.slow),
         pytest.param(("token", "create", "one", "--scope", "read"), marks=pytest.mark.slow),
     ],
     ids=" ".join,

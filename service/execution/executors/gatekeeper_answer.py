@@ -36,7 +36,7 @@ STATE_OF_REASON: Final = {
 }
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SIGNAL: Final = re.compile(r"SIG[A-Z0-9+-]{1,20}")
-_DIGITS: Final = 19
+_DIGITS: Final = 15  # of a count or code: what JSON and every column hold exactly
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,11 @@ def _checked(read_paths: Sequence[str]) -> Sequence[str]:
         closed = path in _NEVER_WHOLE or any(path == top or path.startswith(top + "/") for top in _NEVER_BENEATH)
         if not path.startswith("/") or ".." in parts or str(Path(path)) != path or closed:
             raise UsageError(
-                Message(f"shell_read_paths 不能含有 {path!r}", f"shell_read_paths cannot hold {path!r}"),
+                Message(
+                    "设置 shell_read_paths 只接受绝对路径，且不能是 /run、/sys、/proc、/dev 之下或整个系统目录。",
+                    "The setting shell_read_paths takes absolute paths, none below /run, /sys, /proc or /dev and none "
+                    "of the system's top folders as a whole.",
+                ),
             )
     return read_paths
 

@@ -16,8 +16,6 @@ def schemas() -> dict[str, Schema]:
             "age_s": whole("Seconds since then.", minimum=0),
             "looked_at": ref("Time"),
             "looked_age_s": whole("Seconds since the last look.", minimum=0),
-            "revision": whole(minimum=0),
-            "tools": whole(minimum=0),
             "phase": text("What a look that runs is doing.", enum=["fetch", "walk"]),
             "done": whole(minimum=0),
             "total": nullable(whole(minimum=0)),
