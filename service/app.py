@@ -2,20 +2,16 @@
 
 import asyncio
 import ctypes
-import errno
 import hashlib
 import json
 import os
 import secrets
-import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import structlog
@@ -27,7 +23,7 @@ from service.domain.audit import SYSTEM, Fact
 from service.domain.definitions import Definition, Problem
 from service.domain.executors import Executor
 from service.domain.history import Progress
-from service.errors import BitongError, Message, UsageError
+from service.errors import BitongError, UsageError
 from service.execution.execute import Execution, recover
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
@@ -41,6 +37,7 @@ from service.intake.mirror import Mirror
 from service.intake.receive import Receiver
 from service.intake.schema import tool_schema
 from service.intake.worker import Worker
+from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, listen, loopback_of
 from service.settings import Settings, load, refuse_open_file, refuse_unsafe
 from service.store.database import Database, Transaction
 from service.store.folder import Control, DataFolder
@@ -57,9 +54,6 @@ logger = structlog.get_logger(__name__)
 
 _SWITCH_S: Final = 0.0005  # between threads: a run's answer shall not wait five milliseconds for another's hashing
 _PR_SET_DUMPABLE: Final = 4
-_PROGRESS_S: Final = 5.0
-_BACKLOG: Final = 128
-_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXEC_SPARE: Final = 16  # threads beside those that run, so that refusals are still answered
 
 
@@ -135,6 +129,16 @@ class Bitong:
         if self.mirror is not None:
             self.mirror.close()
         self.worker.stop()
+
+    def begin_to_end(self, *, at_once: bool) -> None:
+        """SIGTERM came: no new runs, no looks; what runs has its grace, then it is ended and recorded."""
+        self.execution.refuse_new()
+        self.worker.stop_soon()
+        threading.Thread(target=self.stop_looking, name="stop", daemon=True).start()
+        grace = 0 if at_once else self.settings.shutdown_grace_s
+        timer = threading.Timer(grace, self.execution.cancel_all, args=("shutdown",))
+        timer.daemon = True
+        timer.start()
 
     def parts(self) -> Parts:
         """What the handlers work with."""
@@ -214,10 +218,10 @@ def serve(settings: Settings) -> None:
     refuse_unsafe(settings)
     sys.setswitchinterval(_SWITCH_S)
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a tool of our user may not read our environment or memory
-    listener = _listen(settings)
+    listener = listen(settings.host, settings.port)
     port = listener.getsockname()[1]
-    progress = _ProgressLog()
-    control = Control(f"http://{_loopback(settings.host)}:{port}", secrets.token_urlsafe(32))
+    progress = ProgressLog()
+    control = Control(f"http://{loopback_of(settings.host)}:{port}", secrets.token_urlsafe(32))
     bitong = Bitong(settings, control=control, progress=progress)
     try:
         bitong.folder.announce(control)
@@ -246,7 +250,7 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        asyncio.get_running_loop().set_exception_handler(_LoopTrouble())
+        asyncio.get_running_loop().set_exception_handler(LoopTrouble())
         bitong.start()
         logger.info("serving", version=__version__, host=settings.host, sandbox=bitong.sandbox.mode)
         if bitong.sandbox.mode == "none" and os.geteuid() == 0:
@@ -268,91 +272,14 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
         lifespan="on",
         log_config=None,
         access_log=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         server_header=False,
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=settings.shutdown_grace_s + 10,
         timeout_keep_alive=30,
     )
-    asyncio.run(_Server(config, bitong).serve(sockets=[listener]))
+    asyncio.run(Server(config, bitong.begin_to_end).serve(sockets=[listener]))
     pools.close()
-
-
-class _LoopTrouble:
-    """Says what the event loop meets, but not thousands of times a second: at RLIMIT_NOFILE it meets it for each try."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES):
-            loop.default_exception_handler(context)
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PROGRESS_S
-            logger.warning("no more connections for now", error=os.strerror(error.errno or 0))
-
-
-class _ProgressLog:
-    """Says in the log, every few seconds, how far a long look is."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _PROGRESS_S
-
-    def __call__(self, progress: Progress) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _PROGRESS_S
-            logger.info("looking at the repository", phase=progress.phase, done=progress.done, total=progress.total)
-
-
-class _Server(uvicorn.Server):
-    """Ends in the order the contract names: no new runs, a grace for those that run, then their end, recorded."""
-
-    def __init__(self, config: uvicorn.Config, bitong: Bitong) -> None:
-        super().__init__(config)
-        self._bitong = bitong
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of handlers
-        """SIGTERM or SIGINT came; a second one ends the grace. Not uvicorn's own, which would raise the signal again."""
-        first = not self.should_exit
-        self.should_exit = True
-        self.force_exit = not first and sig == signal.SIGINT
-        execution = self._bitong.execution
-        execution.refuse_new()
-        self._bitong.worker.stop_soon()
-        threading.Thread(target=self._bitong.stop_looking, name="stop", daemon=True).start()
-        grace = self._bitong.settings.shutdown_grace_s if first else 0
-        timer = threading.Timer(grace, execution.cancel_all, args=("shutdown",))
-        timer.daemon = True
-        timer.start()
-
-
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # The protocol is named, or asyncio would not turn Nagle off for what is accepted: 40 ms on each answer.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except (OSError, UnicodeError) as error:
-        listener.close()
-        if isinstance(error, socket.gaierror | UnicodeError):
-            raise UsageError(
-                Message("设置 host 不是可以监听的地址。", "The setting host is no address to listen on.")
-            ) from None
-        reason = os.strerror(error.errno or 0)
-        raise UsageError(
-            Message(
-                f"无法监听 {settings.host}:{settings.port}：{reason}",
-                f"Cannot listen on {settings.host}:{settings.port}: {reason}",
-            )
-        ) from None
-    listener.listen(_BACKLOG)
-    return listener
-
-
-def _loopback(host: str) -> str:
-    return "127.0.0.1" if host in ("", "0.0.0.0") else f"[{host}]" if ":" in host else host  # noqa: S104 - compared only
 
 
 def _mirror(settings: Settings) -> Mirror | None:
