@@ -24,13 +24,14 @@ from service.domain.definitions import Definition, Problem
 from service.domain.executors import Executor
 from service.domain.history import Progress
 from service.errors import BitongError, UsageError
-from service.execution.execute import Execution, recover
+from service.execution.execute import Execution
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
 from service.execution.executors.gatekeeper_answer import AnswerFields
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
 from service.execution.limits import Slots
+from service.execution.recovery import recover
 from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
 from service.intake.mirror import Mirror

@@ -337,27 +337,6 @@ class Execution:
             return
 
 
-def recover(database: Database) -> int:
-    """Close what a crash left open: its runs become `interrupted`, by `crash`. Answers how many."""
-
-    def work(transaction: Transaction) -> int:
-        left = runs.unfinished(transaction.connection)
-        for seq, run_id, actor in left:
-            runs.finish(transaction, seq, run_id, actor, CRASHED)
-        return len(left)
-
-    return database.write(work)
-
-
-CRASHED: Final = Outcome(
-    state="interrupted",
-    stdout=NOTHING,
-    stderr=NOTHING,
-    duration_ms=0,
-    reason="crash",
-    why=Message("运行期间服务中断，结果未知。", "The service ended while it ran; what came of it is not known."),
-)
-
 _UNRECORDED: Final = Message(
     "先前一次运行的回执尚未写入，在此之前不开始新的运行。请检查磁盘。",
     "The receipt of an earlier run is not written yet; nothing new starts before it is. Check the disk.",
