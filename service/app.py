@@ -229,6 +229,7 @@ def serve(settings: Settings) -> None:
         _run(bitong, listener)
     finally:
         bitong.folder.withdraw()
+        bitong.execution.wait_until_recorded(settings.shutdown_grace_s)
         bitong.close()
         listener.close()
 
@@ -344,6 +345,10 @@ def main() -> int:
     except BitongError as error:
         sys.stderr.write(f"bitong: {error.message.zh}\nbitong: {error.message.en}\n")
         return 2 if isinstance(error, UsageError) else 3
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        sys.stderr.write(f"bitong: 无法使用 data_dir：{reason}\nbitong: Cannot work in data_dir: {reason}\n")
+        return 3
     return 0
 
 

@@ -122,9 +122,13 @@ def whole_characters(content: bytes) -> bytes:
     return content
 
 
-def error_of(outcome: Outcome) -> str | None:
-    """Standard error untouched, then one line that says why, where the tool did not end by itself or said nothing."""
-    said, _ = text_of(outcome.stderr)
+def error_of(outcome: Outcome, said: str | None = None) -> str | None:
+    """Standard error untouched, then one line that says why, where the tool did not end by itself or said nothing.
+
+    `said`: what was on standard error as `text_of` gives it, where that is known already.
+    """
+    if said is None:
+        said, _ = text_of(outcome.stderr)
     if outcome.state == "succeeded":
         return said or None
     ended_by_itself = outcome.reason == "exit-code"

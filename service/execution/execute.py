@@ -4,6 +4,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -17,8 +18,9 @@ from service.domain.parameters import fit
 from service.domain.runs import NOTHING, Commitment, Run, commit_parameters
 from service.domain.times import uuid7
 from service.domain.tools import ToolVersion
-from service.errors import BitongError, Busy, CannotRecord, Conflict, Forbidden, Invalid, Message, Unavailable
+from service.errors import BitongError, Busy, CannotRecord, Conflict, Forbidden, Invalid, Message, NotFound, Unavailable
 from service.execution.limits import Refusals, Slots
+from service.execution.receipts import ended_run, refused_run, within_bytes
 from service.execution.resolve import check_demand, resolve
 from service.store import history, runs, tools
 from service.store.database import Database, Transaction
@@ -78,13 +80,15 @@ class Execution:
 
         Raises Refused (409, 422 on a known tool; a run says so), NotFound, Busy, Unavailable or CannotRecord.
         """
-        index = self._index()
+        try:
+            return self._execute(self._index(), request, actor)
+        except (_Changed, NotFound):
+            pass  # The Index in memory follows the database by a moment: what is there decides.
         for _ in range(_TRIES):
             try:
-                return self._execute(index, request, actor)
+                return self._execute(self._index_of(request.tool), request, actor)
             except _Changed:
-                # A call that arrives while a look publishes has waited for nothing: it runs what is active now.
-                index = self._index_of(request.tool)
+                continue  # A call that arrives while a look publishes has waited for nothing: it runs what is active now.
         raise Unavailable(Message("定义正在变化，请再试一次。", "The definition keeps changing; try again."))
 
     def _index_of(self, name: str) -> Index:
@@ -113,7 +117,7 @@ class Execution:
         except (Invalid, Conflict) as error:
             raise self._refuse(request, actor, version, error) from None
         if self._stopping:
-            raise Unavailable(Message("服务正在停止。", "The service is stopping."))
+            raise Unavailable(_STOPPING)
         with self._slots.hold(actor.name):
             return self._run(request, actor, version, executor, parameters, files)
 
@@ -176,7 +180,7 @@ class Execution:
         self._refusals.check(actor.name)
         self._refusals.note(actor.name)
         commitment = self._commitment(version, request.params)
-        problems = _within_bytes(cause.facts.get("problems", []))
+        problems = within_bytes(cause.facts.get("problems", []))
         begun, _ = self._database.write(
             lambda transaction: runs.refuse(
                 transaction,
@@ -189,24 +193,7 @@ class Execution:
                 match_id=request.match_id,
             )
         )
-        run = Run(
-            seq=begun.seq,
-            id=begun.id,
-            state="refused",
-            reason=cause.code,
-            version=version,
-            actor=actor.name,
-            node=None,
-            created_at=begun.created_at,
-            started_at=None,
-            ended_at=begun.created_at,
-            outcome=None,
-            params_digest=commitment.digest.hex(),
-            problems=tuple(problems),
-            match_id=request.match_id,
-            end_index=begun.entry.index,
-            end_leaf=begun.entry.leaf.hex(),
-        )
+        run = refused_run(begun, version, actor, commitment, cause.code, problems, request.match_id)
         return Refused(cause, version, run)
 
     def _commitment(self, version: ToolVersion, parameters: Mapping[str, Any]) -> Commitment:
@@ -230,6 +217,8 @@ class Execution:
         with self._lock:
             if self._unrecorded:
                 raise CannotRecord(_UNRECORDED)
+            if self._stopping:
+                raise Unavailable(_STOPPING)
             self._open[run_id] = cancel
         try:
             begun = self._start(request, actor, version, run_id, commitment, node)
@@ -238,7 +227,7 @@ class Execution:
         finally:
             with self._lock:
                 self._open.pop(run_id, None)
-        return _ended(begun, version, actor, node, commitment, outcome, entry, request.match_id)
+        return ended_run(begun, version, actor, node, commitment, outcome, entry, request.match_id)
 
     def _start(
         self,
@@ -324,6 +313,20 @@ class Execution:
                 self._unrecorded += 1
             threading.Thread(target=self._retry, args=(work,), name="receipt", daemon=True).start()
             raise CannotRecord(_RAN_UNRECORDED, facts={"run": begun.id, "outcome": outcome}) from None
+        except Exception:
+            # Whatever a far side said that no row can hold: the run still gets its end.
+            logger.exception("a receipt did not fit", run=begun.id)
+            plain = replace(_DID_NOT_FIT, duration_ms=outcome.duration_ms)
+            return self._record(begun, actor, plain) if outcome.why is not _DID_NOT_FIT.why else self._give_up(begun)
+
+    def _give_up(self, begun: runs.Begun) -> AuditEntry:
+        raise CannotRecord(_RAN_UNRECORDED, facts={"run": begun.id})
+
+    def wait_until_recorded(self, seconds: float) -> None:
+        """Before the end: wait for receipts that storage did not take yet."""
+        end = time.monotonic() + seconds
+        while self._unrecorded and time.monotonic() < end:
+            time.sleep(RETRY_RECORD_S)
 
     def _retry(self, work: Callable[[Transaction], AuditEntry]) -> None:
         while True:
@@ -345,49 +348,13 @@ _RAN_UNRECORDED: Final = Message(
     "工具已经运行，但回执还未能写入；会继续尝试写入。",
     "The tool ran, but its receipt could not be written yet; writing it is tried again.",
 )
-_PROBLEMS_BYTES: Final = 4096
-
-
-def _within_bytes(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As many problems as 4 KiB hold (contract/http-api.md, refused runs)."""
-    kept, size = [], 2
-    for problem in problems:
-        size += len(str(problem).encode("utf-8", "replace")) + 1
-        if size > _PROBLEMS_BYTES:
-            break
-        kept.append({name: _clean(value) for name, value in problem.items()})
-    return kept
-
-
-def _clean(value: Any) -> Any:
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
-def _ended(
-    begun: runs.Begun,
-    version: ToolVersion,
-    actor: Actor,
-    node: str | None,
-    commitment: Commitment,
-    outcome: Outcome,
-    entry: AuditEntry,
-    match_id: str | None,
-) -> Run:
-    return Run(
-        seq=begun.seq,
-        id=begun.id,
-        state=outcome.state,
-        reason=outcome.reason,
-        version=version,
-        actor=actor.name,
-        node=node,
-        created_at=begun.created_at,
-        started_at=begun.created_at,
-        ended_at=entry.at,
-        outcome=outcome,
-        params_digest=commitment.digest.hex(),
-        match_id=match_id,
-        start_index=begun.entry.index,
-        end_index=entry.index,
-        end_leaf=entry.leaf.hex(),
-    )
+_DID_NOT_FIT: Final = Outcome(
+    state="unknown",
+    stdout=NOTHING,
+    stderr=NOTHING,
+    duration_ms=0,
+    reason="bad-answer",
+    why=Message("回答无法记录。", "What was answered cannot be recorded."),
+    totals="received",
+)
+_STOPPING: Final = Message("服务正在停止。", "The service is stopping.")

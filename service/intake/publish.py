@@ -36,6 +36,7 @@ from service.intake.registering import (
 from service.store import history, tools
 from service.store.database import Reader, Transaction
 from service.store.history import StoredGraph
+from service.store.tools import VersionState
 
 if TYPE_CHECKING:
     from service.domain.audit import Fact
@@ -110,6 +111,7 @@ class _Publication:
         self.old_standings = history.tip_standings(self.connection)
         self.base = Base(old.hex(), self.old_standings) if old and not news.full else None
         self.result = Published(revision=self.registry["revision"])
+        self.removed_by = tools.removed_by(self.connection)
         self.facts: list[Fact] = []
         self._verdicts: dict[tuple[bytes, Standing], str] = {}
 
@@ -176,9 +178,13 @@ class _Publication:
         left = {name_of(folder) for folder in self.old_standings} - standing
         rows = tools.version_states(self.connection, None if reach is not None else left | set(self.result.registered))
         commits: dict[str, list[str]] = {}
+        rows_of: dict[str, list[VersionState]] = {}
         for item in rows:
             commits.setdefault(item.tool, []).append(item.commit)
+            rows_of.setdefault(item.tool, []).append(item)
         for name, made in commits.items():
+            if self._still_removed(name, rows_of[name], reach):
+                continue
             reached = reach is None or not reach.isdisjoint(made)
             if reached and name not in standing:
                 names[name] = left_behind(self.graph, self.tip, name.encode(), made, self._verdict)
@@ -186,6 +192,13 @@ class _Publication:
                 names[name] = Placement("orphaned")
         for name in left - commits.keys():
             names.setdefault(name, Placement("unknown"))
+
+    def _still_removed(self, name: str, rows: Sequence[VersionState], reach: set[str] | None) -> bool:
+        """Whether a name was removed by a commit that is still there, and nothing about its versions changed since."""
+        removed_by = self.removed_by.get(name)
+        if reach is None or removed_by not in reach or name in self.result.registered:
+            return False
+        return all((item.commit in reach) == (item.state != "orphaned") for item in rows)
 
     def _write_states(self, names: Mapping[str, Placement], reach: set[str] | None) -> None:
         old = tools.tool_states(self.connection)

@@ -35,7 +35,7 @@ class DataFolder:
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise Unavailable(
-                Message(f"无法使用 data_dir {self.path}：{reason}", f"Cannot use data_dir {self.path}: {reason}"),
+                Message(f"无法使用 data_dir：{reason}", f"Cannot use data_dir: {reason}"),
                 code="data-dir",
             ) from None
 
@@ -48,8 +48,8 @@ class DataFolder:
             os.close(descriptor)
             raise Unavailable(
                 Message(
-                    f"另一个 Bitong 正在使用 {self.path}；请先停止它，或换一个 data_dir。",
-                    f"Another Bitong is using {self.path}; stop it first, or use another data_dir.",
+                    "另一个 Bitong 正在使用这个 data_dir；请先停止它，或换一个。",
+                    "Another Bitong is using this data_dir; stop it first, or use another.",
                 ),
                 code="locked",
             ) from None

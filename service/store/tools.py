@@ -179,6 +179,12 @@ def set_pushers(connection: Connection, pushers: Mapping[str, str]) -> set[str]:
     return {tool for value in values for tool in connection.execute(of_commit, {"commit": value["commit"]}).scalars()}
 
 
+def removed_by(connection: Connection) -> dict[str, str]:
+    """Name → the commit that removed it, of those that stand removed."""
+    rows = connection.execute(select(tools.c.name, tools.c.removed_commit).where(tools.c.state == "removed"))
+    return {row.name: row.removed_commit.hex() for row in rows if row.removed_commit}
+
+
 def put_tools(connection: Connection, rows: Sequence[ColumnMap]) -> None:
     """Write how names stand: `{name, state, version_id, behind, removed_commit, removed_at, removed_by}`."""
     if rows:

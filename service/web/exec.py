@@ -81,17 +81,17 @@ def ended(parts: Parts, run: Run) -> dict[str, Any]:
     """The answer of a run that ended."""
     outcome = run.outcome
     assert outcome is not None
-    output, _ = text_of(outcome.stdout)
+    output, stderr = text_of(outcome.stdout), text_of(outcome.stderr)
     shape = {
         "ok": run.ok,
         "tool": run.version.tool,
         "method": method_text(run.version.definition),
-        "output": output,
-        "error": error_of(outcome),
+        "output": output[0],
+        "error": error_of(outcome, stderr[0]),
         "duration_ms": outcome.duration_ms,
         "found": True,
         "definition": definition_of(run.version),
-        "run": run_of(parts, run),
+        "run": run_of(parts, run, output, stderr),
         "receipt": receipt_of(run),
     }
     if not run.ok:
@@ -116,19 +116,17 @@ def definition_of(version: ToolVersion) -> dict[str, Any]:
     }
 
 
-def run_of(parts: Parts, run: Run) -> dict[str, Any]:
-    """`run` of an answer (contract/http-api.md)."""
+def run_of(parts: Parts, run: Run, output: tuple[str, bool], stderr: tuple[str, bool]) -> dict[str, Any]:
+    """`run` of an answer (contract/http-api.md); both streams as `text_of` gives them."""
     shape: dict[str, Any] = {"id": run.id, "state": run.state, "reason": run.reason}
     outcome = run.outcome
     if outcome is None:
         return shape | dict(_NO_OUTCOME)
-    stderr, stderr_exact = text_of(outcome.stderr)
-    _, output_exact = text_of(outcome.stdout)
     shape |= {
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
         "status": outcome.status,
-        "stderr": stderr,
+        "stderr": stderr[0],
         "output_bytes": outcome.stdout.total,
         "output_sha256": outcome.stdout.sha256,
         "stderr_bytes": outcome.stderr.total,
@@ -139,9 +137,9 @@ def run_of(parts: Parts, run: Run) -> dict[str, Any]:
         "stderr_url": parts.link(f"/api/v1/runs/{run.id}/stderr"),
         "notes": [note.as_json() for note in (*_cut_notes(outcome), *outcome.notes)],
     }
-    if not output_exact:
+    if not output[1]:
         shape["output_b64"] = base64.b64encode(outcome.stdout.kept).decode("ascii")
-    if not stderr_exact:
+    if not stderr[1]:
         shape["stderr_b64"] = base64.b64encode(outcome.stderr.kept).decode("ascii")
     return shape
 

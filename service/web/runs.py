@@ -49,14 +49,16 @@ def show_run(parts: Parts, asked: Asked) -> Answer:
     run = visible(parts, asked)
     with parts.database.read() as connection:
         parameters = runs.masked_parameters(connection, run.seq)
-    output = "" if run.outcome is None else text_of(run.outcome.stdout)[0]
+    nothing = ("", True)
+    output = nothing if run.outcome is None else text_of(run.outcome.stdout)
+    stderr = nothing if run.outcome is None else text_of(run.outcome.stderr)
     return Answer(
-        run_of(parts, run)
-        | item_of_run(run)
+        run_of(parts, run, output, stderr)
+        | item_of_run(run, stderr[0])
         | {
             "params": parameters,
             "params_digest": run.params_digest,
-            "output": output,
+            "output": output[0],
             "definition": definition_of(run.version),
             "intent": run.version.definition.intent,
             "node": run.node,
@@ -112,7 +114,7 @@ def item_of(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def item_of_run(run: Run) -> dict[str, Any]:
+def item_of_run(run: Run, stderr: str) -> dict[str, Any]:
     """The same item, from the noun; `error` whole."""
     outcome = run.outcome
     receipt = None if run.end_leaf is None else {"index": run.end_index, "leaf": run.end_leaf, "checkpoint": None}
@@ -130,7 +132,7 @@ def item_of_run(run: Run) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "duration_ms": outcome.duration_ms if outcome else 0,
         "exit_code": outcome.exit_code if outcome else None,
-        "error": error_of(outcome) if outcome else None,
+        "error": error_of(outcome, stderr) if outcome else None,
         "output_bytes": outcome.stdout.total if outcome else 0,
         "stderr_bytes": outcome.stderr.total if outcome else 0,
         "match_id": run.match_id,

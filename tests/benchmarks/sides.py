@@ -50,7 +50,7 @@ def measure_all(sides: list[Side], *, quick: bool, rounds: int) -> None:
         side.forget()
     for number in range(3 if quick else rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
-            side.measure(50 if quick else 120, 0.5 if quick else 1.0)
+            side.measure(50 if quick else 80, 0.5 if quick else 1.0)
 
 
 def table_of(title: str, sides: list[Side], floor: str = "floor") -> Table:

@@ -141,7 +141,7 @@ def test_a_history_imported_at_once_ends_the_same(all_at_once: Tracked, history:
     _assert_registered(all_at_once, step, orphans=None)
 
 
-@pytest.mark.parametrize("way", ["step by step", "at once", "each twice"])
+@pytest.mark.parametrize("way", ["at once", "each twice", pytest.param("step by step", marks=pytest.mark.slow)])
 @fresh_histories
 def test_a_history_alone_on_a_service_ends_as_git_says_whichever_way_it_came(
     parts: Parts, history: str, way: str

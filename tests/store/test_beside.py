@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -252,7 +251,7 @@ def test_a_lock_is_one_processs_and_ends_with_it(tmp_path: Path) -> None:
         assert holder.stdout is not None
         child = int(holder.stdout.readline())
         folder = DataFolder(tmp_path / "data")
-        with pytest.raises(Unavailable, match=re.escape(f"Another Bitong is using {folder.path}")) as refused:
+        with pytest.raises(Unavailable, match="Another Bitong is using") as refused:
             folder.lock()
         holder.kill()
         holder.wait()
