@@ -32,11 +32,11 @@ from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
 from service.execution.limits import Slots
 from service.execution.recovery import recover
+from service.intake.definitions.schema import tool_schema
 from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
-from service.intake.mirror import Mirror
+from service.intake.mirror.looking import Mirror
 from service.intake.receive import Receiver
-from service.intake.schema import tool_schema
 from service.intake.worker import Worker
 from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, listen, loopback_of
 from service.settings import Settings, load, refuse_open_file, refuse_unsafe

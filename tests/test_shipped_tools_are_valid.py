@@ -8,7 +8,7 @@ import pytest
 
 from service.domain.definitions import Definition
 from service.execution.executors.commands import command_argv, command_problems
-from service.intake.definitions import read_definition
+from service.intake.definitions.reading import read_definition
 
 TOOLS = Path(__file__).parent.parent / "tools"
 FILES = sorted(TOOLS.glob("*/TOOL.hdlp"))

@@ -45,7 +45,7 @@ def lint(
 
     示例 / example: bitong lint tools/ --format sarif
     """
-    from service.intake import lint as checks  # noqa: PLC0415 - the parsers load slowly
+    from service.intake.definitions import lint as checks  # noqa: PLC0415 - the parsers load slowly
 
     for path in paths:
         if not os.path.lexists(path):
@@ -70,6 +70,6 @@ def schema(
 
     示例 / example: bitong schema > tool-hdlp.schema.json
     """
-    from service.intake.schema import tool_schema  # noqa: PLC0415 - the parsers load slowly
+    from service.intake.definitions.schema import tool_schema  # noqa: PLC0415 - the parsers load slowly
 
     showing.as_json(tool_schema())

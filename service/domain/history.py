@@ -1,4 +1,4 @@
-"""What the mirror sees in git, as plain values. `intake/mirror.py` makes them, `domain/tools.py` and `intake/ingest.py` use them.
+"""What the mirror sees in git, as plain values. `intake/mirror/` makes them, `domain/tools.py` and `intake/ingest.py` use them.
 
 Ids are 40 lower-case hex digits. A folder's name is kept as git's bytes, since a hostile tree may hold any.
 """

@@ -254,7 +254,7 @@ class Execution:
 
     def _look_again(self, transaction: Transaction, version: ToolVersion, actor: Actor) -> None:
         """In the transaction that writes `started`: the version is still the active one, the actor still may."""
-        if tools.active_version_id(transaction.connection, version.tool) != version.id:
+        if tools.active_version_id(transaction, version.tool) != version.id:
             raise _Changed
         if not self._still_valid(actor):
             raise Forbidden(Message("令牌已失效。", "The token has ended."))

@@ -26,7 +26,7 @@ class Source(Protocol):
     def look(
         self, *, tips: Sequence[str], known: Callable[[], Sequence[str]], keep: Sequence[str] = (), full: bool = False
     ) -> Any:
-        """An iterator of Seen values, as intake/mirror.py says."""
+        """An iterator of Seen values, as intake/mirror/looking.py says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,11 @@ class Ingest:
                 self._progress(item)
             else:
                 seen.add(item)
-        seen.flush()
         if tip is not None and tip.default_branch not in (None, self._branch):
             logger.info("another branch is the repository's default", default=tip.default_branch, tracked=self._branch)
-        return self._publish(tip, seen.commits, covered, full=full)
+        return self._publish(tip, seen, covered, full=full)
 
-    def _publish(self, tip: Tip | None, commits: Sequence[SeenCommit], covered: int, *, full: bool) -> Look:
+    def _publish(self, tip: Tip | None, seen: "_Stager", covered: int, *, full: bool) -> Look:
         if tip is None or tip.commit is None:
             trouble = "history-vanished" if self._tip else None
             look = Look("unchanged", tip=self._tip, trouble=trouble, reason=trouble)
@@ -129,11 +128,19 @@ class Ingest:
             return look
         new_tip = tip.commit
         moved = new_tip != self._tip
-        news = self._news(new_tip, commits, full=full) if moved or commits else None
-        brought = {commit.id for commit in commits}  # of these it is known already who pushed them
+        brought = {commit.id for commit in seen.commits}  # of these it is known already who pushed them
+        news: News | None = None
+        if seen.long:
+            seen.flush()
+            with self._database.read() as connection:
+                news = self._news(connection, new_tip, seen.commits, full=full)
 
         def work(transaction: Transaction) -> tuple[Look, Published]:
-            published = publish(transaction, news) if news is not None else Published(revision=self.index.revision)
+            published = Published(revision=self.index.revision)
+            if moved or seen.commits:
+                history.stage(transaction.connection, seen.waiting)
+                fresh = news or self._news(transaction.connection, new_tip, seen.commits, full=full)
+                published = publish(transaction, fresh)
             waiting = self._pushes(transaction.connection, waiting_only=True)
             late = late_pushers(transaction, [push for push in waiting if push.after not in brought])
             if late and not published.touched:
@@ -158,10 +165,9 @@ class Ingest:
         for _ in self._source.look(tips=[tip], known=self._known, keep=keep):
             pass
 
-    def _news(self, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
-        with self._database.read() as connection:
-            pushes = self._pushes(connection, waiting_only=False)
-            return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full)
+    def _news(self, connection: Reader, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
+        pushes = self._pushes(connection, waiting_only=False)
+        return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full)
 
     def _pushes(self, connection: Reader, *, waiting_only: bool) -> list[Delivery]:
         found = deliveries.pushes(
@@ -223,13 +229,14 @@ class Ingest:
 
 
 class _Stager:
-    """Writes facts from git in small transactions as they come, and keeps the commits for publication."""
+    """Keeps facts from git for the publication; those of a long look it writes ahead, in small transactions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._items: list[SeenCommit | SeenFolder | SeenBlob] = []
+        self.waiting: list[SeenCommit | SeenFolder | SeenBlob] = []
         self._bytes = 0
         self.commits: list[SeenCommit] = []
+        self.long = False  # whether something was written ahead of the publication
 
     def add(self, item: Seen) -> None:
         """Take one fact; write when enough came together."""
@@ -239,14 +246,15 @@ class _Stager:
             self.commits.append(item)
         elif not isinstance(item, SeenFolder):
             return
-        self._items.append(item)
-        if len(self._items) >= STAGE_ITEMS or self._bytes >= STAGE_BYTES:
+        self.waiting.append(item)
+        if len(self.waiting) >= STAGE_ITEMS or self._bytes >= STAGE_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what is waiting."""
-        if self._items:
-            items, self._items, self._bytes = self._items, [], 0
+        if self.waiting:
+            items, self.waiting, self._bytes = self.waiting, [], 0
+            self.long = True
             self._database.write(lambda transaction: history.stage(transaction.connection, items))
 
 

@@ -14,7 +14,7 @@ from service.domain.runs import ERROR_CHARACTERS, Commitment, Run, error_of, met
 from service.domain.tools import ToolVersion
 from service.errors import Message
 from service.store import tools
-from service.store.database import Transaction
+from service.store.database import Transaction, compiled
 from service.store.tables import run_output, run_parameters, runs, tool_versions
 
 _FINISHED_COLUMNS: Final = (
@@ -22,10 +22,11 @@ _FINISHED_COLUMNS: Final = (
     *("stdout_bytes", "stdout_sha256", "stdout_kept", "stderr_bytes", "stderr_sha256", "stderr_kept"),
     *("end_index", "end_leaf"),
 )
-_INSERT_RUN: Final = insert(runs)
-_INSERT_PARAMETERS: Final = insert(run_parameters)
-_INSERT_OUTPUT: Final = insert(run_output)
-_FINISH_RUN: Final = (
+_INSERT_RUN: Final = compiled(insert(runs))
+_NO_COLUMNS: Final[Mapping[str, None]] = {column.name: None for column in runs.columns}
+_INSERT_PARAMETERS: Final = compiled(insert(run_parameters))
+_INSERT_OUTPUT: Final = compiled(insert(run_output))
+_FINISH_RUN: Final = compiled(
     update(runs).where(runs.c.seq == bindparam("row")).values({name: bindparam(name) for name in _FINISHED_COLUMNS})
 )
 _MAX_INTEGER: Final = 2**63 - 1
@@ -81,7 +82,7 @@ def start(
         "start_index": entry.index,
     }
     seq = _insert(transaction, row)
-    transaction.connection.execute(
+    transaction.cursor.execute(
         _INSERT_PARAMETERS, {"run_seq": seq, "salt": commitment.salt, "masked": commitment.masked}
     )
     return Begun(seq, run_id, transaction.now, entry)
@@ -143,7 +144,7 @@ def finish(transaction: Transaction, begun_seq: int, run_id: str, actor: str, ou
         )
     )
     error = error_of(outcome)
-    transaction.connection.execute(
+    transaction.cursor.execute(
         _FINISH_RUN,
         {
             "row": begun_seq,
@@ -171,7 +172,7 @@ def finish(transaction: Transaction, begun_seq: int, run_id: str, actor: str, ou
     streams = (("stdout", outcome.stdout), ("stderr", outcome.stderr))
     kept = [{"run_seq": begun_seq, "stream": name, "kept": stream.kept} for name, stream in streams if stream.kept]
     if kept:
-        transaction.connection.execute(_INSERT_OUTPUT, kept)
+        transaction.cursor.executemany(_INSERT_OUTPUT, kept)
     return entry
 
 
@@ -296,9 +297,8 @@ def _new_row(transaction: Transaction, run_id: str, version: ToolVersion, actor:
 
 
 def _insert(transaction: Transaction, row: Mapping[str, Any]) -> int:
-    key = transaction.connection.execute(_INSERT_RUN, row).inserted_primary_key
-    assert key is not None
-    return int(key[0])
+    transaction.cursor.execute(_INSERT_RUN, {**_NO_COLUMNS, **row})
+    return int(transaction.cursor.lastrowid or 0)
 
 
 def _stream_facts(stream: Stream) -> dict[str, Any]:

@@ -9,13 +9,16 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from service.domain.definitions import Definition, Problem
 from service.domain.tools import Tool, ToolVersion
+from service.store.database import Transaction, compiled
 from service.store.tables import registry, rejections, tool_versions, tools
 
 ColumnMap = Mapping[str, Any]
 
 
 # Built once: to build a statement costs more than to run one of these.
-_ACTIVE: Final = select(tools.c.version_id).where(tools.c.name == bindparam("name"), tools.c.state == "active")
+_ACTIVE: Final = compiled(
+    select(tools.c.version_id).where(tools.c.name == bindparam("name"), tools.c.state == bindparam("state"))
+)
 _HAS_VERSION: Final = select(tool_versions.c.id).where(
     tool_versions.c.tool == bindparam("name"), tool_versions.c.commit_id == bindparam("commit")
 )
@@ -208,9 +211,10 @@ def tool(connection: Connection, name: str) -> Tool | None:
     return None if row is None else _tool(connection, row)
 
 
-def active_version_id(connection: Connection, name: str) -> int | None:
+def active_version_id(transaction: Transaction, name: str) -> int | None:
     """The row of the version that runs now; None when none does."""
-    return connection.execute(_ACTIVE, {"name": name}).scalar()
+    row = transaction.cursor.execute(_ACTIVE, {"name": name, "state": "active"}).fetchone()
+    return None if row is None else row[0]
 
 
 def all_tools(connection: Connection, *, state: str | None = None) -> list[Tool]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.intake.lint import as_json, as_sarif, as_text, lint
+from service.intake.definitions.lint import as_json, as_sarif, as_text, lint
 from tests.definitions.written import SEED, changed
 
 NATIVE = Path(__file__).parent.parent / "data" / "native-repo"

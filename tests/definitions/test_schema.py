@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from service.intake.schema import tool_schema
+from service.intake.definitions.schema import tool_schema
 from tests.definitions.written import CWD, SEED, changed, read, tool
 
 TOOLS = sorted((Path(__file__).parent.parent / "data" / "native-repo" / "tools").glob("*/TOOL.hdlp"))

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.intake.yaml_parsers import PARSER, PythonParser
+from service.intake.definitions.yaml_parsers import PARSER, PythonParser
 from tests.definitions.written import SEED, changed, read, tool
 
 TOOLS = sorted((Path(__file__).parent.parent / "data" / "native-repo" / "tools").glob("*/TOOL.hdlp"))

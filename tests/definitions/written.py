@@ -1,7 +1,7 @@
 """What the tests of this folder write: the seed's example, and changes to it."""
 
 from service.domain.definitions import Problem, Reading
-from service.intake.definitions import read_definition
+from service.intake.definitions.reading import read_definition
 
 # seed §7, verbatim, indented as contract/tool-hdlp.md shows it.
 SEED = """\

@@ -17,7 +17,7 @@ from service.domain.times import now, uuid7
 from service.domain.tools import Tool, ToolVersion
 from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
-from service.intake.mirror import Mirror
+from service.intake.mirror.looking import Mirror
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
 from service.store import deliveries, tools

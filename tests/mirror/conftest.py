@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.intake.mirror import Mirror
+from service.intake.mirror.looking import Mirror
 from tests.git_http import GitHttpServer
 from tests.git_objects import Builder
 from tests.mirror.watch import Watch

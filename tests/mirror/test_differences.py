@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from service.intake import trees
+from service.intake.mirror import trees
 
 MODES = [b"40000"] * 12 + [b"100644"] * 3 + [b"100755", b"120000", b"160000", b"040000", b"100666"]
 NAMES = [b"a", b"a.b", b"a0", b"aa", b"b", b"b-c", b"b c", b"c", b"d\xc3\xa9", b"..", b"\xff", b"zz"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from service.errors import RepositoryUnreachable
-from service.intake.fetching import CloneLog
-from service.intake.git_remote import Unreachable
+from service.intake.mirror.fetching import CloneLog
+from service.intake.mirror.git_remote import Unreachable
 from tests.git_http import Faults, GitHttpServer, git
 from tests.git_objects import Builder, definition
 from tests.mirror.hostile import BombServer

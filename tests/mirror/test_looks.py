@@ -30,7 +30,7 @@ def _helpers() -> list[int]:
     return [
         pid
         for pid in _children(os.getpid())
-        if b"service.intake.mirror_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"service.intake.mirror.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 

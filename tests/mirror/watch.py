@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from service.domain.history import FolderChange, Progress, Seen, SeenBlob, SeenCommit, SeenFolder, Tip
-from service.intake.mirror import Mirror
+from service.intake.mirror.looking import Mirror
 
 
 class Watch:

@@ -496,11 +496,11 @@ def test_a_configuration_that_others_can_write_or_that_shows_secrets_is_refused(
 def test_a_configuration_of_its_owner_is_read(parts: Parts) -> None:
     """R17's other side: readable by others as long as no secret stands in it."""
     service = parts.service(parts.repo("first"), start=False, webhook_secret=None)
-    service.variables["BITONG_CONFIG"] = str(_configuration(parts.folder, 0o644, "max_params_bytes = 100"))
+    service.variables["BITONG_CONFIG"] = str(_configuration(parts.folder, 0o644, "max_params_bytes = 2000"))
 
     service.start()
 
-    assert service.exec("first", {"x": "y" * 1000}).status_code == 413
+    assert service.exec("first", {"x": "y" * 10_000}).status_code == 413
 
 
 def test_a_secret_can_be_given_as_a_file(parts: Parts) -> None:

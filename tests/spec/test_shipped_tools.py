@@ -5,12 +5,15 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.harness.gatekeeper import ReferenceGatekeeper
 from tests.harness.parts import Parts
-from tests.harness.service import BitongService
+
+if TYPE_CHECKING:
+    from tests.harness.gatekeeper import ReferenceGatekeeper
+    from tests.harness.service import BitongService
 
 SHIPPED = Path(__file__).parents[2] / "tools"
 NAMES = ["file-read", "file-write", "git-ops", "http-request", "shell-exec"]
@@ -115,7 +118,9 @@ def test_http_request_reaches_nothing_private_unless_told_to(starter: Starter) -
 
 def test_a_secret_header_of_http_request_is_in_no_kept_parameter(starter: Starter) -> None:
     """M7, on a shipped tool: the call fails, and the record holds a keyed hash in the header's place."""
-    told = starter.service.run("http-request", {"url": "http://127.0.0.1:9/", "headers": {"Authorization": "s3cr3t-value"}})
+    told = starter.service.run(
+        "http-request", {"url": "http://127.0.0.1:9/", "headers": {"Authorization": "s3cr3t-value"}}
+    )
 
     shown = starter.service.get(f"/runs/{told['run']['id']}")
     assert "s3cr3t-value" not in json.dumps(shown)

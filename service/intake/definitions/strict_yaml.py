@@ -15,8 +15,8 @@ import yaml
 
 from service.domain.definitions import Problem
 from service.domain.quoting import quoted
-from service.intake.characters import place_of
-from service.intake.yaml_parsers import PARSER, explain
+from service.intake.definitions.characters import place_of
+from service.intake.definitions.yaml_parsers import PARSER, explain
 
 MAX_DEPTH: Final = 20
 MAX_NODES: Final = 2_000

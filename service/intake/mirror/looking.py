@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from service import errors
 from service.domain.history import Seen
-from service.intake import mirror_wire as wire
-from service.intake.mirror_helper import Connection, Ended, Helper
+from service.intake.mirror import wire
+from service.intake.mirror.helper import Connection, Ended, Helper
 
 # How much longer than its deadline a look's process, which ends itself then, is waited for.
 _GRACE_S: Final = 10.0

@@ -15,11 +15,12 @@ from typing import Any, Final, cast
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.pack import PackData, PackIndexer, UnpackedObjectIterator, extend_pack, write_pack_index
 
-from service.intake.git_remote import Remote, Unreachable
-from service.intake.mirror_objects import TYPES, Damaged, Objects, type_name
+from service.intake.mirror.git_remote import Remote, Unreachable
+from service.intake.mirror.objects import TYPES, Damaged, Objects, type_name
 
 # A pack this small becomes loose objects: each further pack makes every later read and fetch slower.
 EXPLODE_BELOW_BYTES: Final = 1 << 20
+EXPLODE_UP_TO: Final = 500  # objects: a file each
 
 Progress = Callable[[int], None]
 
@@ -38,7 +39,7 @@ def receive(
             file.flush()
             incoming.check()
             try:
-                if incoming.total < EXPLODE_BELOW_BYTES:
+                if incoming.total < EXPLODE_BELOW_BYTES and _count(path) <= EXPLODE_UP_TO:
                     _explode(path, objects)
                 else:
                     _index(path, file, objects)
@@ -48,6 +49,12 @@ def receive(
                 raise Damaged(f"the pack received: {type_name(error)}") from error
     finally:
         path.unlink(missing_ok=True)
+
+
+def _count(path: Path) -> int:
+    """How many objects a pack says it has (its header's third word)."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(12)[8:], "big")
 
 
 class _Incoming:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from service.domain.definitions import FILE_NAME, MAX_FILE_BYTES, Problem, Reading
 from service.domain.quoting import escaped, shown_name
 from service.errors import Message
-from service.intake.definitions import read_definition, too_large
+from service.intake.definitions.reading import read_definition, too_large
 
 Results = Sequence[tuple[Path, Reading]]
 

@@ -14,8 +14,8 @@ from typing import Final
 from service.domain.definitions import Problem
 from service.domain.parameters import MAX_INTEGER
 from service.domain.quoting import code_point, quoted, shown_name
-from service.intake import strict_yaml as yaml
-from service.intake.characters import bad_character, first_bad, narrow, wide_names
+from service.intake.definitions import strict_yaml as yaml
+from service.intake.definitions.characters import bad_character, first_bad, narrow, wide_names
 
 MAX_PROBLEMS: Final = 100
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")

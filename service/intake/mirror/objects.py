@@ -17,7 +17,7 @@ from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.objects import RawObjectID
 from dulwich.pack import OFS_DELTA, REF_DELTA, Pack
 
-from service.intake.trees import Undecodable
+from service.intake.mirror.trees import Undecodable
 
 Result = TypeVar("Result")
 

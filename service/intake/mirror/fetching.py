@@ -19,11 +19,11 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo
 
 from service.domain.history import Tip
-from service.intake import commits
-from service.intake.git_remote import Remote, Unreachable, commit_id
-from service.intake.mirror_objects import Damaged, Objects, type_name
-from service.intake.packs import Progress, receive, write_loose
-from service.intake.trees import Undecodable, entries
+from service.intake.mirror import commits
+from service.intake.mirror.git_remote import Remote, Unreachable, commit_id
+from service.intake.mirror.objects import Damaged, Objects, type_name
+from service.intake.mirror.packs import Progress, receive, write_loose
+from service.intake.mirror.trees import Undecodable, entries
 
 MAX_PACKS: Final = 50
 MAX_LOOSE_IN_ONE_FOLDER: Final = 200  # of 256 folders, as git estimates it: some 50,000 loose objects

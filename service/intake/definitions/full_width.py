@@ -9,7 +9,7 @@ from typing import Final
 
 from service.domain.definitions import Problem
 from service.domain.quoting import code_point
-from service.intake.characters import narrow
+from service.intake.definitions.characters import narrow
 
 MAX_HINTS: Final = 20
 MAX_LINE: Final = 2_000  # characters of a line that are looked at

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from service.domain.definitions import EFFECTS, EXECUTORS, MAX_OUTPUT_BYTES, MAX_TIMEOUT_MS, TYPES
 from service.domain.parameters import MAX_INTEGER
-from service.intake.definition_fields import MAX_EXAMPLES, RESERVED_NAMES
-from service.intake.definitions import FIELDS, REQUIRED
+from service.intake.definitions.definition_fields import MAX_EXAMPLES, RESERVED_NAMES
+from service.intake.definitions.reading import FIELDS, REQUIRED
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SCALAR: Final = ["string", "number", "boolean"]

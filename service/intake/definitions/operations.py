@@ -59,7 +59,7 @@ def shipped() -> Mapping[str, tuple[OperationNames, ...]]:
     """Each known operation with its names in each version that has it, the oldest first. Read on first use (5 ms)."""
     known: dict[str, tuple[OperationNames, ...]] = {}
     for version in VERSIONS:
-        text = files("service.intake").joinpath("forgejo_operations", f"{version}.json").read_bytes()
+        text = files("service.intake.definitions").joinpath("forgejo_operations", f"{version}.json").read_bytes()
         for name, facts in json.loads(text).items():
             names, before = names_of(facts), known.get(name, ())
             known[name] = before if names in before else (*before, names)

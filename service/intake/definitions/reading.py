@@ -8,13 +8,13 @@ from service.domain.definitions import MAX_FILE_BYTES, Constraints, Definition, 
 from service.domain.methods import check_method
 from service.domain.placeholders import check_command
 from service.domain.quoting import shown_name
-from service.intake import fields, full_width
-from service.intake import strict_yaml as yaml
-from service.intake.characters import decode
-from service.intake.definition_fields import READERS
-from service.intake.fields import MAX_PROBLEMS, Notes
-from service.intake.operations import check_operation
-from service.intake.yaml_parsers import PARSER
+from service.intake.definitions import fields, full_width
+from service.intake.definitions import strict_yaml as yaml
+from service.intake.definitions.characters import decode
+from service.intake.definitions.definition_fields import READERS
+from service.intake.definitions.fields import MAX_PROBLEMS, Notes
+from service.intake.definitions.operations import check_operation
+from service.intake.definitions.yaml_parsers import PARSER
 
 FIELDS: Final = tuple(READERS)
 REQUIRED: Final = FIELDS[:10]

@@ -8,7 +8,7 @@ from typing import Final
 
 from service.domain.definitions import Problem
 from service.domain.history import Signature
-from service.intake.trees import Undecodable
+from service.intake.mirror.trees import Undecodable
 
 MAX_MESSAGE_CHARACTERS: Final = 200
 MAX_NAME_CHARACTERS: Final = 200

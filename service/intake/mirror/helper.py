@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self, cast
 
-from service.intake import mirror_wire as wire
+from service.intake.mirror import wire
 
 _PACKAGE_ROOT: Final = Path(__file__).resolve().parents[2]
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
@@ -52,7 +52,7 @@ class Helper:
         with theirs:
             # -P: the working folder is no place to import from. A group of its own: Ctrl-C is the service's to handle.
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "service.intake.mirror_process", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "service.intake.mirror.process", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),

@@ -6,8 +6,8 @@ from typing import Final
 
 from service.domain.definitions import FILE_NAME, MAX_FILE_BYTES, Problem, Reading
 from service.domain.history import FolderFile, SeenBlob, SeenFolder
-from service.intake.mirror_objects import Objects
-from service.intake.trees import EXECUTABLE, FILE, TREE, Entry, Folder, entries, flaws
+from service.intake.mirror.objects import Objects
+from service.intake.mirror.trees import EXECUTABLE, FILE, TREE, Entry, Folder, entries, flaws
 
 MAX_FILES: Final = 200
 MAX_ONE_FILE_BYTES: Final = 1 << 20
@@ -16,7 +16,7 @@ MAX_FOLDERS_INSIDE: Final = 200
 _MAX_PROBLEMS: Final = 20
 
 Reader = Callable[[bytes, str], Reading]
-"""`service.intake.definitions.read_definition`: the file's bytes and its folder's name."""
+"""`service.intake.definitions.reading.read_definition`: the file's bytes and its folder's name."""
 
 _TEXTS: Final = {
     "symlink": (

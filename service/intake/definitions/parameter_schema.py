@@ -8,10 +8,10 @@ from service.domain.definitions import ABSENT, TYPES, Parameter
 from service.domain.parameters import MAX_INTEGER, value_problem
 from service.domain.patterns import PatternError, compile_pattern
 from service.domain.quoting import code_point, quoted, shown_name
-from service.intake import fields
-from service.intake import strict_yaml as yaml
-from service.intake.characters import wide_names
-from service.intake.fields import Notes
+from service.intake.definitions import fields
+from service.intake.definitions import strict_yaml as yaml
+from service.intake.definitions.characters import wide_names
+from service.intake.definitions.fields import Notes
 
 KEYS: Final = (
     "type", "required", "description", "default", "enum", "pattern", "minimum", "maximum", "min_length", "max_length",

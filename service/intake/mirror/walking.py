@@ -11,11 +11,11 @@ from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
 from service.domain.history import FolderChange, Progress, Seen, SeenCommit
-from service.intake import trees
-from service.intake.commits import Commit, parents, read_commit
-from service.intake.mirror_objects import Objects
-from service.intake.tool_folders import FolderReader, Reader
-from service.intake.trees import NOWHERE, Difference, Folder, Listing, Place
+from service.intake.mirror import trees
+from service.intake.mirror.commits import Commit, parents, read_commit
+from service.intake.mirror.objects import Objects
+from service.intake.mirror.tool_folders import FolderReader, Reader
+from service.intake.mirror.trees import NOWHERE, Difference, Folder, Listing, Place
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

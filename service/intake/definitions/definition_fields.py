@@ -15,11 +15,11 @@ from service.domain.definitions import (
     Constraints,
 )
 from service.domain.quoting import code_point, quoted
-from service.intake import fields
-from service.intake import strict_yaml as yaml
-from service.intake.characters import narrow, wide_names
-from service.intake.fields import Notes
-from service.intake.parameter_schema import read_parameters, warn_of_wide_commas
+from service.intake.definitions import fields
+from service.intake.definitions import strict_yaml as yaml
+from service.intake.definitions.characters import narrow, wide_names
+from service.intake.definitions.fields import Notes
+from service.intake.definitions.parameter_schema import read_parameters, warn_of_wide_commas
 
 MAX_EXAMPLES: Final = 20
 RESERVED_NAMES: Final = frozenset(

@@ -1,7 +1,7 @@
 """The mirror process: everything that reads untrusted git data, out of the service's reach.
 
-`python -m service.intake.mirror_process FD` is a small helper with dulwich already imported. For each look it is handed
-two sockets and forks a child, which limits itself, says what it sees on the first socket (mirror_wire.py) and ends, so
+`python -m service.intake.mirror.process FD` is a small helper with dulwich already imported. For each look it is handed
+two sockets and forks a child, which limits itself, says what it sees on the first socket (wire.py) and ends, so
 that no memory gathers. The second tells the service how the child ended, and the helper that nobody listens any more.
 The helper ends with the service.
 """
@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from service.domain.history import Progress, Seen, Tip
-from service.intake import mirror_wire as wire
-from service.intake.definitions import read_definition
-from service.intake.fetching import BareMirror, LocalRepository
-from service.intake.git_remote import Address, Remote, Unreachable, local_path
-from service.intake.mirror_objects import Damaged, Objects, type_name
-from service.intake.trees import Undecodable
-from service.intake.walking import Walk
+from service.intake.definitions.reading import read_definition
+from service.intake.mirror import wire
+from service.intake.mirror.fetching import BareMirror, LocalRepository
+from service.intake.mirror.git_remote import Address, Remote, Unreachable, local_path
+from service.intake.mirror.objects import Damaged, Objects, type_name
+from service.intake.mirror.trees import Undecodable
+from service.intake.mirror.walking import Walk
 
 MAX_MEMORY_BYTES: Final = 1 << 30
 # Mapped packs count here as well, and are not memory that anybody misses.

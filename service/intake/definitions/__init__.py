@@ -1,0 +1,1 @@
+"""From the bytes of a TOOL.hdlp to a Definition or every problem with it; `reading.py` is the door (contract/tool-hdlp.md)."""
