@@ -164,8 +164,7 @@ class Execution:
     def _files(self, version: ToolVersion) -> list[ToolFile]:
         """The folder as the commit holds it. Raises Conflict where the store has other bytes: they do not run (X40)."""
         try:
-            with self._database.read() as connection:
-                return history.files(connection, version.tool.encode(), version.tree)
+            return history.files(self._database, version.tool.encode(), version.tree)
         except history.FilesChanged:
             logger.exception("a stored file was changed", tool=version.tool, commit=version.commit)
             raise Conflict(

@@ -7,7 +7,7 @@ A job that fails undoes only itself; a commit that fails fails every job in it, 
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,6 +116,8 @@ class Database:
         refuse_affected_sqlite(sqlite.sqlite_version_info)
         self.path = path
         self._readers = _engine(path, begin="BEGIN", readers=True)
+        self._own = threading.local()
+        self._raw_readers: list[Any] = []
         self._writer_engine = writer_engine(path)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._accepting = threading.Lock()
@@ -137,6 +139,20 @@ class Database:
         """A reader's connection with one consistent view. Raises Unavailable when storage fails, never as if absent."""
         with _readable(), self._readers.connect() as connection, connection.begin():
             yield connection
+
+    def fetch(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
+        """One statement's rows, on this thread's own connection: for what each call reads. `sql` as `compiled` writes it."""
+        with _readable():
+            if (connection := getattr(self._own, "connection", None)) is None:
+                connection = self._own.connection = self._raw_reader()
+            return cast("list[Any]", connection.execute(sql, parameters).fetchall())
+
+    def _raw_reader(self) -> Any:
+        connection = sqlite.connect(str(self.path), timeout=10.0, isolation_level=None, check_same_thread=False)
+        for pragma in (*READER_PRAGMAS, "PRAGMA cache_size = -256"):
+            connection.execute(pragma)
+        self._raw_readers.append(connection)
+        return connection
 
     def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
         """Run `work` in a transaction and wait until it is durable.
@@ -167,6 +183,8 @@ class Database:
         self._connection.close()
         self._writer_engine.dispose()
         self._readers.dispose()
+        for reader in self._raw_readers:
+            reader.close()
 
     def bytes(self) -> int:
         """Size on disk of the database and its write-ahead log."""

@@ -12,6 +12,7 @@ from service.domain.definitions import Problem, Reading
 from service.domain.executors import ToolFile
 from service.domain.history import FolderChange, FolderFile, SeenBlob, SeenCommit, SeenFolder, Signature
 from service.domain.tools import Standing
+from service.store.database import Database, compiled
 from service.store.tables import blobs, commits, folder_changes, folder_trees, tip_folders
 
 _FEW: Final = 64  # commits looked up one by one before the whole graph is read at once
@@ -20,8 +21,8 @@ _FEW: Final = 64  # commits looked up one by one before the whole graph is read 
 # Built once: to build a statement costs more than to run one of these.
 _IN_FOLDER: Final = (folder_trees.c.folder == bindparam("name"), folder_trees.c.tree == bindparam("at"))
 _FOLDER: Final = select(folder_trees).where(*_IN_FOLDER)
-_FILES: Final = select(folder_trees.c.files).where(*_IN_FOLDER)
-_BLOB: Final = select(blobs.c.content).where(blobs.c.id == bindparam("blob"))
+_FILES: Final = compiled(select(folder_trees.c.files).where(*_IN_FOLDER))
+_BLOB: Final = compiled(select(blobs.c.content).where(blobs.c.id == bindparam("blob")))
 _PARENTS: Final = select(commits.c.parents).where(commits.c.id == bindparam("commit"))
 _PUBLISHED: Final = select(commits.c.published).where(commits.c.id == bindparam("commit"))
 _PUBLISH: Final = update(commits).where(commits.c.id == bindparam("commit")).values(published=True)
@@ -94,23 +95,23 @@ def folder(connection: Connection, name: bytes, tree: str) -> SeenFolder | None:
     )
 
 
-def blob(connection: Connection, blob_id: str) -> bytes | None:
+def blob(database: Database, blob_id: str) -> bytes | None:
     """The bytes of one stored file."""
-    found = connection.execute(_BLOB, {"blob": bytes.fromhex(blob_id)}).scalar()
-    return None if found is None else bytes(found)
+    rows = database.fetch(_BLOB, {"blob": bytes.fromhex(blob_id)})
+    return bytes(rows[0][0]) if rows else None
 
 
-def files(connection: Connection, name: bytes, tree: str) -> list[ToolFile]:
+def files(database: Database, name: bytes, tree: str) -> list[ToolFile]:
     """The files of a folder as registered, each hashed again. Raises FilesChanged where the store has others (X40)."""
-    row = connection.execute(_FILES, {"name": name, "at": bytes.fromhex(tree)}).scalar()
-    if row is None:
+    found = database.fetch(_FILES, {"name": name, "at": bytes.fromhex(tree)})
+    if not found:
         raise FilesChanged(tree)
     result = []
-    for path, executable, blob_id, _size in json.loads(row):
-        content = blob(connection, blob_id)
-        if content is None or git_blob_id(content) != blob_id:
+    for path, executable, blob_id, _size in json.loads(found[0][0]):
+        rows = database.fetch(_BLOB, {"blob": bytes.fromhex(blob_id)})
+        if not rows or git_blob_id(rows[0][0]) != blob_id:
             raise FilesChanged(path)
-        result.append(ToolFile(path, executable, content))
+        result.append(ToolFile(path, executable, rows[0][0]))
     return result
 
 

@@ -67,8 +67,7 @@ def show_version(parts: Parts, asked: Asked) -> Answer:
 def show_source(parts: Parts, asked: Asked) -> Answer:
     """The bytes of one version's TOOL.hdlp, as the commit holds them."""
     version = _version(parts, asked)
-    with parts.database.read() as connection:
-        content = history.blob(connection, version.blob)
+    content = history.blob(parts.database, version.blob)
     if content is None:
         raise _no_version()
     headers = {"Content-Disposition": f'attachment; filename="{version.tool}-{version.number}.TOOL.hdlp"'}
@@ -80,9 +79,9 @@ def show_diff(parts: Parts, asked: Asked) -> Answer:
     version = _version(parts, asked)
     with parts.database.read() as connection:
         before = tools.version(connection, version.tool, version.number - 1)
-        folder = version.tool.encode()
-        new = history.files(connection, folder, version.tree)
-        old = history.files(connection, folder, before.tree) if before is not None else []
+    folder = version.tool.encode()
+    new = history.files(parts.database, folder, version.tree)
+    old = history.files(parts.database, folder, before.tree) if before is not None else []
     return Answer(
         {
             "tool": version.tool,
