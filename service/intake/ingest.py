@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
@@ -13,6 +13,9 @@ from service.errors import RepositoryUnreachable
 from service.intake.publish import News, Published, late_pushers, prepare, publish
 from service.store import deliveries, history, tools
 from service.store.database import Database, Reader, Transaction
+
+if TYPE_CHECKING:
+    from service.domain.tools import Standing
 
 logger = structlog.get_logger(__name__)
 
@@ -77,6 +80,7 @@ class Ingest:
         self._before = before
         self._progress = progress
         self._changed = changed
+        self._standings: Mapping[bytes, Standing] | None = None  # of the last tip, once a look has published here
         self.progress: Progress | None = None  # how far a look that runs now has come
         with database.read() as connection:
             row = tools.registry_row(connection)
@@ -153,6 +157,7 @@ class Ingest:
 
         look, published = self._database.write(work)
         self._tip = new_tip
+        self._standings = published.standings or self._standings
         self._swap_index(published)
         if published.orphaned:
             self._keep_objects(new_tip)
@@ -167,7 +172,8 @@ class Ingest:
 
     def _news(self, connection: Reader, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
         pushes = self._pushes(connection, waiting_only=False)
-        return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full)
+        before = None if full else self._standings
+        return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full, before=before)
 
     def _pushes(self, connection: Reader, *, waiting_only: bool) -> list[Delivery]:
         found = deliveries.pushes(

@@ -53,6 +53,7 @@ class Published:
     moved: bool = False
     orphaned: bool = False
     revision: int = 0
+    standings: Mapping[bytes, Standing] | None = None
 
     @property
     def anything(self) -> bool:
@@ -72,6 +73,7 @@ class News:
     registered: Registered
     tools_path: str
     full: bool = False
+    before: Mapping[bytes, Standing] | None = None  # the last tip's standings, where they are known already
 
 
 def prepare(
@@ -82,13 +84,14 @@ def prepare(
     *,
     tools_path: str,
     full: bool = False,
+    before: Mapping[bytes, Standing] | None = None,
 ) -> News:
     """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later."""
     new = [commit for commit in commits if not history.is_published(connection, commit.id)]
     graph = StoredGraph(connection, commits)
     pushed_by = pushers({commit.id: commit for commit in new}, pushes, graph)
     registered = Registering(connection, tools_path).register(new, pushed_by)
-    return News(tip, new, registered, tools_path, full)
+    return News(tip, new, registered, tools_path, full, before)
 
 
 def publish(transaction: Transaction, news: News) -> Published:
@@ -108,7 +111,7 @@ class _Publication:
         self.folders = Folders(self.connection)
         self.registry: Mapping[str, Any] = tools.registry_row(self.connection) or {"tip": None, "revision": 0}
         old = self.registry["tip"]
-        self.old_standings = history.tip_standings(self.connection)
+        self.old_standings = history.tip_standings(self.connection) if news.before is None else news.before
         self.base = Base(old.hex(), self.old_standings) if old and not news.full else None
         self.result = Published(revision=self.registry["revision"])
         self.removed_by = tools.removed_by(self.connection)
@@ -121,6 +124,7 @@ class _Publication:
         standings = trace(self.graph, self.tip, self.base)
         self._settle(standings, self._reach())
         history.replace_tip_standings(self.connection, self.old_standings, standings)
+        self.result.standings = standings
         history.publish(self.connection, [commit.id for commit in self.news.commits])
         if self.result.touched:
             self.result.revision += 1
@@ -163,7 +167,10 @@ class _Publication:
             return set(standings)
         before = self.base.folders
         affected = {folder for folder, standing in standings.items() if before.get(folder) != standing}
-        affected |= {folder for folder in tools.colliding_folders(self.connection) if folder in standings}
+        colliding = {folder for folder in tools.colliding_folders(self.connection) if folder in standings}
+        if not colliding and all(_is_there(before.get(folder)) == _is_there(standings[folder]) for folder in affected):
+            return affected  # nobody came and nobody went: no collision can have begun or ended
+        affected |= colliding
         keys: dict[str, list[bytes]] = {}
         for folder, standing in standings.items():
             if standing.tree is not None and _is_name(folder):
@@ -201,7 +208,7 @@ class _Publication:
         return all((item.commit in reach) == (item.state != "orphaned") for item in rows)
 
     def _write_states(self, names: Mapping[str, Placement], reach: set[str] | None) -> None:
-        old = tools.tool_states(self.connection)
+        old = tools.tool_states(self.connection, names)
         states: dict[int, str] = {}
         chosen: dict[str, int] = {}
         newest: dict[str, int] = {}
@@ -349,6 +356,10 @@ def _row(name: str, state: str, version: int | None = None, *, behind: bool = Fa
         "removed_at": None,
         "removed_by": None,
     }
+
+
+def _is_there(standing: Standing | None) -> bool:
+    return standing is not None and standing.tree is not None
 
 
 def _is_name(folder: bytes) -> bool:

@@ -18,6 +18,7 @@ import structlog
 from sqlalchemy import ClauseElement, Connection, Engine, create_engine, event, insert
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from service.domain.audit import AuditEntry, Fact, seal
@@ -170,6 +171,11 @@ class Database:
         return cast("T", job.future.result())
 
     @property
+    def full(self) -> bool:
+        """Whether writes are refused until the disk has room again."""
+        return self._full.is_set()
+
+    @property
     def log(self) -> TiledLog:
         """The log as last committed."""
         return self._log
@@ -294,8 +300,8 @@ def _readable() -> Iterator[None]:
     """A fault of the storage is Unavailable: a failure of ours, which says nothing about what was asked for."""
     try:
         yield
-    except (sqlite.Error, DBAPIError) as failure:
-        if _storage_failure(failure) is None:
+    except (sqlite.Error, DBAPIError, PoolTimeoutError) as failure:
+        if not isinstance(failure, PoolTimeoutError) and _storage_failure(failure) is None:
             raise
         raise _unreadable(failure) from failure
 

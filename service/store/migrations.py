@@ -71,14 +71,23 @@ def ensure_schema(path: Path) -> None:
             code="schema",
         )
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "service.store.migrations", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        env=environment | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "service.store.migrations", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env=environment | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(
+            Message(
+                f"数据库升级超过 {TIMEOUT_S:g} 秒，已停止；数据未改动。请用 bitong db upgrade 再试。",
+                f"Upgrading the database took over {TIMEOUT_S:g} s and was stopped; nothing changed. Try bitong db upgrade.",
+            ),
+            code="schema",
+        ) from None
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [""])[-1]
         raise Unavailable(

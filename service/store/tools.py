@@ -19,6 +19,7 @@ ColumnMap = Mapping[str, Any]
 _ACTIVE: Final = compiled(
     select(tools.c.version_id).where(tools.c.name == bindparam("name"), tools.c.state == bindparam("state"))
 )
+_TOOL: Final = select(tools).where(tools.c.name == bindparam("name"))
 _HAS_VERSION: Final = select(tool_versions.c.id).where(
     tool_versions.c.tool == bindparam("name"), tool_versions.c.commit_id == bindparam("commit")
 )
@@ -250,9 +251,14 @@ def _tool_noun(row: Any, runs: ToolVersion | None) -> Tool:
     )
 
 
-def tool_states(connection: Connection) -> dict[str, ColumnMap]:
-    """The rows of `tools` by name."""
-    return {row["name"]: dict(row) for row in connection.execute(select(tools)).mappings()}
+def tool_states(connection: Connection, names: Iterable[str]) -> dict[str, ColumnMap]:
+    """The rows of `tools` of these names, by name."""
+    found: dict[str, ColumnMap] = {}
+    for name in names:
+        row = connection.execute(_TOOL, {"name": name}).mappings().first()
+        if row is not None:
+            found[name] = dict(row)
+    return found
 
 
 # Rejections.

@@ -16,7 +16,11 @@ def healthz(_parts: Parts, _asked: Asked) -> Answer:
 def readyz(parts: Parts, _asked: Asked) -> Answer:
     """200 once the first look ended, well or not; names of parts and ages, no addresses, no errors' text."""
     ready = not parts.tracks_repository or parts.worker.first_look_ended.is_set()
-    states = {"database": {"state": "ok"}, "repository": _repository(parts), "shell": {"state": parts.sandbox_mode}}
+    states = {
+        "database": {"state": "disk-full" if parts.database.full else "ok"},
+        "repository": _repository(parts),
+        "shell": {"state": parts.sandbox_mode},
+    }
     return Answer({"ready": ready, "parts": states}, 200 if ready else 503)
 
 

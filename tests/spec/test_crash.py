@@ -96,8 +96,8 @@ def test_a_second_service_on_the_same_folder_is_refused(parts: Parts) -> None:
 
     done = second.cli("serve")
 
-    assert done.returncode not in (0, None)
-    assert str(service.data_dir) in done.stderr or "lock" in done.stderr.lower()
+    assert done.returncode != 0
+    assert "data_dir" in done.stderr or str(service.data_dir) in done.stderr
     assert service.run("only")["ok"] is True
 
 
