@@ -153,12 +153,20 @@ class Ingest:
             published.touched |= late
             look = _look_of(published, new_tip, moved=moved)
             self._close_look(transaction, look, covered)
+            # Before the commit: whoever reads its outcome finds what it names. A run is held against the database.
+            self._swap_index(transaction.connection, published)
             return look, published
 
-        look, published = self._database.write(work)
+        before = self.index
+        try:
+            look, published = self._database.write(work)
+        except BaseException:
+            self.index = before
+            raise
         self._tip = new_tip
         self._standings = published.standings or self._standings
-        self._swap_index(published)
+        if published.touched:
+            self._changed(self.index, sorted(published.touched))
         if published.orphaned:
             self._keep_objects(new_tip)
         return look
@@ -219,15 +227,12 @@ class Ingest:
         why = why_ignored(delivery, branch=self._branch, repository_id=repository_id)
         return result if why is None else {"outcome": "ignored", "reason": why}
 
-    def _swap_index(self, published: Published) -> None:
+    def _swap_index(self, connection: Reader, published: Published) -> None:
         if not published.touched:
             return
-        names = sorted(published.touched)
-        with self._database.read() as connection:
-            fresh = [tool for name in names if (tool := tools.tool(connection, name)) is not None]
+        fresh = [tool for name in published.touched if (tool := tools.tool(connection, name)) is not None]
         gone = published.touched - {tool.name for tool in fresh}
         self.index = self.index.changed(fresh, published.revision, gone)
-        self._changed(self.index, names)
 
     def _known(self) -> list[str]:
         with self._database.read() as connection:

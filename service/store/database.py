@@ -15,17 +15,23 @@ from typing import Any, Final, TypeVar, cast
 
 import pysqlite3.dbapi2 as sqlite
 import structlog
-from sqlalchemy import ClauseElement, Connection, Engine, create_engine, event, insert
+from sqlalchemy import ClauseElement, Connection, insert
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import NullPool, QueuePool
 
 from service.domain.audit import AuditEntry, Fact, seal
 from service.domain.merkle import TiledLog
 from service.domain.times import now
 from service.errors import BitongError, CannotRecord, Message, Unavailable
 from service.store import log as log_store
+from service.store.sqlite import (
+    READER_PRAGMAS,
+    reader_engine,
+    refuse_affected_sqlite,
+    storage_failure,
+    writer_engine,
+)
 from service.store.tables import log_entries, log_tiles
 
 logger = structlog.get_logger(__name__)
@@ -34,7 +40,6 @@ T = TypeVar("T")
 Reader = Connection  # what the store's functions read from; others hand it on and look no further
 
 GROUP_LIMIT: Final = 256  # jobs in one commit
-READERS: Final = 8
 RESERVE_BYTES: Final = 4 * 1024 * 1024  # given up when the disk is full, so that what runs can still be recorded
 HEADROOM_BYTES: Final = 1024 * 1024  # free beside the reserve before new work is taken again after a full disk
 _EXIT_STORAGE: Final = 74  # EX_IOERR
@@ -116,7 +121,7 @@ class Database:
     def __init__(self, path: Path) -> None:
         refuse_affected_sqlite(sqlite.sqlite_version_info)
         self.path = path
-        self._readers = _engine(path, begin="BEGIN", readers=True)
+        self._readers = reader_engine(path)
         self._own = threading.local()
         self._raw_readers: list[Any] = []
         self._writer_engine = writer_engine(path)
@@ -242,7 +247,7 @@ class Database:
                 job.future.set_exception(error)
 
     def _refuse(self, batch: Sequence[_Job], failure: BaseException) -> None:
-        kind = _storage_failure(failure)
+        kind = storage_failure(failure)
         logger.error("commit failed", error=type(failure).__name__, kind=kind, jobs=len(batch))
         if kind == "full":
             self._full.set()
@@ -301,14 +306,14 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (sqlite.Error, DBAPIError, PoolTimeoutError) as failure:
-        if not isinstance(failure, PoolTimeoutError) and _storage_failure(failure) is None:
+        if not isinstance(failure, PoolTimeoutError) and storage_failure(failure) is None:
             raise
         raise _unreadable(failure) from failure
 
 
 def _unreadable(failure: BaseException) -> Unavailable:
     # Without a traceback: to show one may need a descriptor, and that none is left may be what went wrong (R5).
-    logger.error("read failed", error=type(failure).__name__, kind=_storage_failure(failure))
+    logger.error("read failed", error=type(failure).__name__, kind=storage_failure(failure))
     return Unavailable(_CANNOT_READ)
 
 
@@ -317,7 +322,7 @@ def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, 
         try:
             return job.work(transaction), None
         except BaseException as error:
-            if _storage_failure(error):
+            if storage_failure(error):
                 raise
             return None, error
     before = transaction.log
@@ -325,91 +330,10 @@ def _attempt(job: _Job, transaction: Transaction, *, alone: bool) -> tuple[Any, 
     try:
         result = job.work(transaction)
     except BaseException as error:
-        if _storage_failure(error):
+        if storage_failure(error):
             raise
         savepoint.rollback()
         transaction.log = before
         return None, error
     savepoint.commit()
     return result, None
-
-
-def _storage_failure(error: BaseException) -> str | None:
-    """`full`, `broken` (I/O error, corrupt file), `refused` (read-only, locked), or None when storage is not at fault."""
-    original = getattr(error, "orig", error)
-    if not isinstance(original, sqlite.Error):
-        return None
-    name = getattr(original, "sqlite_errorname", "") or ""
-    if name.startswith("SQLITE_FULL") or "database or disk is full" in str(original):
-        return "full"
-    if name.startswith(("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return "broken"
-    text = str(original)
-    if "disk I/O error" in text or "malformed" in text:
-        return "broken"
-    if name.startswith(("SQLITE_READONLY", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN")) or "readonly" in text:
-        return "refused"
-    if "database is locked" in text:
-        return "refused"
-    return None
-
-
-def refuse_affected_sqlite(version: tuple[int, ...]) -> None:
-    """Raise Unavailable for a SQLite with the WAL-reset race (facts/platform.md): it can lose acknowledged commits."""
-    fixed = version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
-    if fixed or version < (3, 7):
-        return
-    text = ".".join(map(str, version))
-    raise Unavailable(
-        Message(
-            f"SQLite {text} 有会丢失已确认写入的缺陷，拒绝启动。请安装带有 3.51.3 或更新版本的 pysqlite3。",
-            f"SQLite {text} can lose acknowledged writes; refusing to start. Install a pysqlite3 that carries 3.51.3 or newer.",
-        ),
-        code="affected-sqlite",
-    )
-
-
-def writer_engine(path: Path) -> Engine:
-    """An engine whose transactions write from their first statement on; one connection, made by whoever asks."""
-    return _engine(path, begin="BEGIN IMMEDIATE", readers=False)
-
-
-def _engine(path: Path, *, begin: str, readers: bool) -> Engine:
-    pool: dict[str, Any] = (
-        {"poolclass": QueuePool, "pool_size": READERS, "max_overflow": 16} if readers else {"poolclass": NullPool}
-    )
-    engine = create_engine(
-        f"sqlite:///{path}",
-        module=sqlite,
-        hide_parameters=True,  # an error's text goes to the log
-        connect_args={"check_same_thread": False, "timeout": 10.0, "cached_statements": 256},
-        **pool,
-    )
-    pragmas = READER_PRAGMAS if readers else WRITER_PRAGMAS
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # transactions are ours to begin, DDL included
-        for pragma in pragmas:
-            connection.execute(pragma)
-
-    @event.listens_for(engine, "begin")
-    def open_transaction(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    return engine
-
-
-WRITER_PRAGMAS: Final = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA secure_delete = ON",
-    "PRAGMA journal_size_limit = 67108864",
-)
-READER_PRAGMAS: Final = (
-    "PRAGMA query_only = ON",
-    "PRAGMA trusted_schema = OFF",
-    "PRAGMA cache_size = -1024",
-)

@@ -48,8 +48,8 @@ class DataFolder:
             os.close(descriptor)
             raise Unavailable(
                 Message(
-                    "另一个 Bitong 正在使用这个 data_dir；请先停止它，或换一个。",
-                    "Another Bitong is using this data_dir; stop it first, or use another.",
+                    "另一个 Bitong 持有这个 data_dir 的锁；请先停止它，或换一个。",
+                    "Another Bitong holds the lock on this data_dir; stop it first, or use another.",
                 ),
                 code="locked",
             ) from None

@@ -104,7 +104,7 @@ def upgrade(path: Path, target: str = "head") -> None:
     from alembic import command  # noqa: PLC0415 - twenty megabytes that only this process pays for
     from alembic.config import Config  # noqa: PLC0415
 
-    from service.store.database import writer_engine  # noqa: PLC0415
+    from service.store.sqlite import writer_engine  # noqa: PLC0415
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     config = Config()

@@ -52,7 +52,7 @@ def test_a_folder_that_is_in_use_is_not_acted_on_twice(parts: Parts) -> None:
 
     hidden.rename(control)
     assert (done.returncode, done.stdout) == (3, "")
-    assert str(service.data_dir) in done.stderr
+    assert "lock" in done.stderr
 
 
 @pytest.mark.parametrize(("given", "status"), [("90d", 200), ("12h", 200), ("2099-01-01", 200), ("0d", 401)])

@@ -251,7 +251,7 @@ def test_a_lock_is_one_processs_and_ends_with_it(tmp_path: Path) -> None:
         assert holder.stdout is not None
         child = int(holder.stdout.readline())
         folder = DataFolder(tmp_path / "data")
-        with pytest.raises(Unavailable, match="Another Bitong is using") as refused:
+        with pytest.raises(Unavailable, match="Another Bitong holds the lock") as refused:
             folder.lock()
         holder.kill()
         holder.wait()

@@ -19,7 +19,7 @@ from tests.store.kept import fact, leaves, log_of, root, rows, wal
 
 MIB = 1024 * 1024
 ROWS = 20_000
-WAL_WITH_PAGED_READS = 16 * MIB  # measured: 4 to 10 MiB; a checkpoint starts at 1,000 pages
+WAL_WITH_PAGED_READS = 48 * MIB  # measured: 4 to 10 MiB, 20 on a busy machine; unbounded it would be hundreds
 WAL_WITH_ONE_LONG_READ = 64 * MIB  # measured: 32 MiB for 20,000 rows in 400 commits; grows while the read lasts
 
 
