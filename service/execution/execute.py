@@ -17,7 +17,7 @@ from service.domain.index import Index
 from service.domain.parameters import fit
 from service.domain.runs import NOTHING, Commitment, Run, commit_parameters
 from service.domain.times import uuid7
-from service.domain.tools import ToolVersion
+from service.domain.tools import NAME, ToolVersion
 from service.errors import BitongError, Busy, CannotRecord, Conflict, Forbidden, Invalid, Message, NotFound, Unavailable
 from service.execution.limits import Refusals, Slots
 from service.execution.receipts import ended_run, refused_run, within_bytes
@@ -93,6 +93,8 @@ class Execution:
 
     def _index_of(self, name: str) -> Index:
         """How one name stands in the database, which the Index in memory follows a moment later."""
+        if not NAME.match(name):
+            return Index([], 0)
         with self._database.read() as connection:
             tool = tools.tool(connection, name)
         return Index([tool] if tool is not None else [], 0)
@@ -315,11 +317,9 @@ class Execution:
         except Exception:
             # Whatever a far side said that no row can hold: the run still gets its end.
             logger.exception("a receipt did not fit", run=begun.id)
-            plain = replace(_DID_NOT_FIT, duration_ms=outcome.duration_ms)
-            return self._record(begun, actor, plain) if outcome.why is not _DID_NOT_FIT.why else self._give_up(begun)
-
-    def _give_up(self, begun: runs.Begun) -> AuditEntry:
-        raise CannotRecord(_RAN_UNRECORDED, facts={"run": begun.id})
+            if outcome.why is _DID_NOT_FIT.why:
+                raise CannotRecord(_RAN_UNRECORDED, facts={"run": begun.id}) from None
+            return self._record(begun, actor, replace(_DID_NOT_FIT, duration_ms=outcome.duration_ms))
 
     def wait_until_recorded(self, seconds: float) -> None:
         """Before the end: wait for receipts that storage did not take yet."""

@@ -18,7 +18,7 @@ def recover(database: Database) -> int:
             runs.finish(transaction, seq, run_id, actor, CRASHED)
         return len(left)
 
-    return database.write(work)
+    return database.write(work, urgent=True)  # of what ran already, so it may use the reserve
 
 
 CRASHED: Final = Outcome(
