@@ -339,6 +339,14 @@ def test_a_range_is_read_as_http_says(shared: BitongService) -> None:
     assert (beyond.status_code, beyond.headers.get("Content-Range")) == (416, "bytes */10")
 
 
+@pytest.mark.parametrize("name", [b"\\ud800", b"..", b"a" * 70, "马良".encode(), b"a\\u0000b"])
+def test_a_name_that_no_tool_can_have_is_unknown(shared: BitongService, name: bytes) -> None:
+    """M4: text that is no Unicode, or no name, is a name that nobody has: 404, and not a fault of ours."""
+    answer = shared.admin.post(f"{API}/exec", content=b'{"tool": "' + name + b'"}')
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-tool")
+
+
 # The edge
 
 
