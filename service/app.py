@@ -117,6 +117,8 @@ class Bitong:
         self.database.write(lambda transaction: transaction.append(self._started()))
         if self.mirror is not None:
             self.worker.start()
+        else:
+            logger.warning("repository_url is not set: no tool will be registered")
 
     def close(self) -> None:
         """End in order: no new looks, no open runs, then the database."""

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from service.cli import showing
 from service.domain.history import Progress
+from service.errors import Message
 from service.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ def opened(settings: Settings, progress: Callable[[Progress], None] = lambda _: 
     from service.app import Bitong  # noqa: PLC0415
 
     logs.configure()
+    if not settings.database_path.exists():
+        place = settings.database_path.parent
+        showing.say(Message(f"在 {place} 新建数据目录。", f"Making a new data folder at {place}."))
     bitong = Bitong(settings, progress=progress)
     try:
         yield bitong

@@ -60,7 +60,8 @@ def _print(shape: dict[str, Any]) -> None:
     sys.stdout.buffer.write(_bytes(shape["output"], run.get("output_b64")))
     sys.stdout.buffer.flush()
     if run:
-        sys.stderr.buffer.write(_bytes(shape.get("error") or "", run.get("stderr_b64")))
+        said = _bytes(shape.get("error") or "", run.get("stderr_b64"))
+        sys.stderr.buffer.write(said if not said or said.endswith(b"\n") or shape["ok"] else said + b"\n")
         sys.stderr.buffer.flush()
     for note in run.get("notes", ()):
         showing.say(Message(showing.cell(note["zh"]), showing.cell(note["en"])))

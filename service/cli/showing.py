@@ -9,6 +9,7 @@ from service.domain.quoting import escaped
 from service.errors import BitongError, Message
 
 _UNLIMITED: Final = 100_000  # columns of a table that goes to a file or another program
+_CELL: Final = 120  # characters of one cell
 
 
 def say(message: Message) -> None:
@@ -55,8 +56,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     for column in columns:
         shown.add_column(column, overflow="fold")
     for row in rows:
-        shown.add_row(*(Text(cell(value)) for value in row))
+        shown.add_row(*(Text(_short(cell(value))) for value in row))
     console.print(shown)
+
+
+def _short(text: str) -> str:
+    """A cell of a table; the whole of it is in `show` and `--json`."""
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> None:

@@ -98,6 +98,12 @@ def _show(tool: dict[str, Any]) -> None:
             ("参数 param", "类型 type", "必填 required", "说明 description"), _parameters(tool["params_schema"])
         )
     showing.fields([("移除 removed", tool["removed"]), ("落后 behind", tool.get("behind") or None)])
+    rejection = tool.get("rejection")
+    if rejection is not None:
+        showing.fields([("未登记 not registered", f"{rejection['path']} @ {rejection['commit']}")])
+        for problem in rejection["problems"]:
+            place = "" if problem["line"] is None else f"{problem['line']}: "
+            showing.fields([("问题 problem", f"{place}{problem['zh']} {problem['en']}")])
     for warning in tool.get("warnings", ()):
         showing.fields([("注意 warning", f"{warning['zh']} {warning['en']}")])
 

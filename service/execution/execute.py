@@ -29,7 +29,10 @@ logger = structlog.get_logger(__name__)
 
 RETRY_RECORD_S: Final = 0.5
 _TRIES: Final = 5  # at a definition that changes under a call
-_NOT_BUILT: Final = Message("这一功能尚未提供。", "This part is not available yet.")
+_NO_CONFIRMATION: Final = Message(
+    "这个工具需要确认；这一版本还没有确认功能。",
+    "The tool asks for confirmation, which this version does not have yet.",
+)
 
 
 class Refused(Exception):
@@ -82,12 +85,12 @@ class Execution:
         """
         try:
             return self._execute(self._index(), request, actor)
-        except (_Changed, NotFound):
-            pass  # The Index in memory follows the database by a moment: what is there decides.
+        except (_Changed, NotFound, history.FilesAbsent):
+            pass  # The Index in memory and the database differ for a moment: what is in the database decides.
         for _ in range(_TRIES):
             try:
                 return self._execute(self._index_of(request.tool), request, actor)
-            except _Changed:
+            except (_Changed, history.FilesAbsent):
                 continue  # A call that arrives while a look publishes has waited for nothing: it runs what is active now.
         raise Unavailable(Message("定义正在变化，请再试一次。", "The definition keeps changing; try again."))
 
@@ -145,11 +148,14 @@ class Execution:
     def _executor(self, version: ToolVersion) -> Executor:
         definition = version.definition
         if definition.constraints.require_confirm:
-            raise Unavailable(_NOT_BUILT, facts={"version": version})
+            raise Unavailable(_NO_CONFIRMATION, facts={"version": version})
         executor = self._executors.get(definition.executor)
-        why = _NOT_BUILT if executor is None else executor.unavailable(definition)
-        if executor is None or why is not None:
-            raise Unavailable(why or _NOT_BUILT, facts={"version": version})
+        if executor is None:
+            name = definition.executor
+            message = Message(f"这一版本还没有执行器 {name}。", f"This version does not have the executor {name} yet.")
+            raise Unavailable(message, facts={"version": version})
+        if (why := executor.unavailable(definition)) is not None:
+            raise Unavailable(why, facts={"version": version})
         return executor
 
     def _check(self, request: ExecRequest, version: ToolVersion, executor: Executor) -> dict[str, Any]:
@@ -167,6 +173,8 @@ class Execution:
         """The folder as the commit holds it. Raises Conflict where the store has other bytes: they do not run (X40)."""
         try:
             return history.files(self._database, version.tool.encode(), version.tree)
+        except history.FilesAbsent:
+            raise
         except history.FilesChanged:
             logger.exception("a stored file was changed", tool=version.tool, commit=version.commit)
             raise Conflict(

@@ -17,8 +17,17 @@ _FULL_ID: Final = 40
 def resolve(index: Index, request: ExecRequest, actor: Actor) -> ToolVersion:
     """The active version of this tool. Raises NotFound (`unknown-tool`, `removed-tool`) or Conflict (`orphaned`)."""
     tool = index.find(request.tool, actor)
-    if tool is None or tool.state == "unregistered":
+    if tool is None:
         raise unknown_tool()
+    if tool.state == "unregistered":
+        raise NotFound(
+            Message(
+                "仓库中的定义没有通过登记，原因见 bitong tools show 或 GET /api/v1/rejections。",
+                "The repository's definition was not registered; bitong tools show and GET /api/v1/rejections say why.",
+            ),
+            code="unknown-tool",
+            facts={"found": False, "suggestion": SUGGESTION},
+        )
     if tool.state == "removed":
         facts = {"at": tool.removed_at, "commit": tool.removed_commit, "by": tool.removed_by}
         raise NotFound(

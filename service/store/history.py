@@ -105,7 +105,7 @@ def files(database: Database, name: bytes, tree: str) -> list[ToolFile]:
     """The files of a folder as registered, each hashed again. Raises FilesChanged where the store has others (X40)."""
     found = database.fetch(_FILES, {"name": name, "at": bytes.fromhex(tree)})
     if not found:
-        raise FilesChanged(tree)
+        raise FilesAbsent(tree)
     result = []
     for path, executable, blob_id, _size in json.loads(found[0][0]):
         rows = database.fetch(_BLOB, {"blob": bytes.fromhex(blob_id)})
@@ -117,6 +117,10 @@ def files(database: Database, name: bytes, tree: str) -> list[ToolFile]:
 
 class FilesChanged(LookupError):
     """A stored file is not what the commit holds any more."""
+
+
+class FilesAbsent(FilesChanged):
+    """The folder is not there at all: registered a moment ago and not yet committed, or lost."""
 
 
 def git_blob_id(content: bytes) -> str:

@@ -11,6 +11,7 @@ from service.store import history, tools
 from service.web.exec import definition_of
 from service.web.lists import check_names, page, read_choice, read_cursor_text, read_limit, unfit, write_cursor
 from service.web.parts import Parts, etag
+from service.web.registrations import rejection_of
 from service.web.routing import Answer, Asked
 
 _STATES: Final = ("active", "removed", "orphaned", "unregistered")
@@ -39,9 +40,19 @@ def show_tool(parts: Parts, asked: Asked) -> Answer:
     removed = None
     if tool.state == "removed":
         removed = {"at": tool.removed_at, "commit": tool.removed_commit, "by": tool.removed_by}
+    stands = {"state": tool.state, "removed": removed, "rejection": _rejection(parts, asked, tool)}
     if tool.version is None:
-        return Answer({"name": tool.name, "state": tool.state, "behind": tool.behind, "removed": removed})
-    return Answer(item_of(parts, tool) | {"state": tool.state, "removed": removed})
+        return Answer({"name": tool.name, "behind": tool.behind, **stands})
+    return Answer(item_of(parts, tool) | stands)
+
+
+def _rejection(parts: Parts, asked: Asked, tool: Tool) -> dict[str, Any] | None:
+    """Why what the tip holds of this name is not registered, for whoever may read rejections; None where it is."""
+    if not asked.actor.may("read"):
+        return None
+    with parts.database.read() as connection:
+        rows = tools.list_rejections(connection, before=None, limit=1, tool=tool.name, current=True)
+    return rejection_of(rows[0]) if rows else None
 
 
 def list_versions(parts: Parts, asked: Asked) -> Answer:

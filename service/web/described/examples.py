@@ -179,7 +179,7 @@ def _tools() -> dict[str, dict[str, Any]]:
     compared = {"tool": "shell-exec", "from": None, "to": 1, "same_meaning": False, "files": [change]}
     return {
         "ToolPage": {"seed": {"items": [tool], "next": None}},
-        "ToolStanding": {"seed": tool | {"state": "active", "removed": None}},
+        "ToolStanding": {"seed": tool | {"state": "active", "removed": None, "rejection": None}},
         "VersionPage": {"seed": {"items": [version], "next": None}},
         "VersionInFull": {"seed": version | {"definition": said | rest, "warnings": []}},
         "Difference": {"first": compared},

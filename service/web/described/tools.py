@@ -176,7 +176,11 @@ def _tools() -> dict[str, Schema]:
         "warnings": many(ref("DefinitionProblem"), "What does not keep it from being registered."),
     }
     removed = nullable(ref("Removed"))
-    standing = {"state": text(enum=["active", "removed", "orphaned", "unregistered"]), "removed": removed}
+    standing = {
+        "state": text(enum=["active", "removed", "orphaned", "unregistered"]),
+        "removed": removed,
+        "rejection": nullable(ref("Rejection")),
+    }
     version = _version_fields()
     return {
         "Tool": record(item),
@@ -184,7 +188,7 @@ def _tools() -> dict[str, Schema]:
         "ToolInFull": record(item | standing),
         "ToolStanding": {"oneOf": [ref("ToolInFull"), ref("ToolWithoutVersion")]},
         "ToolWithoutVersion": record(
-            {"name": text(), "state": standing["state"], "behind": flag(), "removed": removed},
+            {"name": text(), "behind": flag(), **standing},
             said="A name that never had a valid definition.",
         ),
         "Removed": record(
