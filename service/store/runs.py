@@ -231,11 +231,6 @@ def listed(connection: Connection, wanted: RunFilter, *, before: int | None, lim
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def states(connection: Connection) -> dict[str, int]:
-    """How many runs stand in each state."""
-    return {row[0]: row[1] for row in connection.execute(select(runs.c.state, func.count()).group_by(runs.c.state))}
-
-
 def run_of(row: Mapping[str, Any], version: ToolVersion, kept: Mapping[str, bytes]) -> Run:
     """The noun behind a row."""
     outcome = None if row["ended_at"] is None or row["state"] == "refused" else _outcome(row, kept)
