@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from service.domain.definitions import Definition
 from service.errors import Message
+
+HIDDEN: Final = "•••"  # stands for a secret wherever people look
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,13 @@ class Executor(Protocol):
 
     def check(self, definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
         """What of the parameters cannot be sent as the definition says (422), beyond their schema."""
+
+    def preview(self, definition: Definition, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """What will be sent, JSON-ready, for whoever confirms it; secrets in `parameters` are `HIDDEN` already.
+
+        `{"argv": […], "cwd"?, "env"?, "stdin"?}` for a command, `{"verb", "url", "body"?}` for a request; a gatekeeper's
+        also names its `node` and `method`.
+        """
 
     def target(self, definition: Definition) -> str | None:
         """Where it runs, for the record: a gatekeeper's node name; None for this host."""

@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_REVISION: Final = "0001"
+SCHEMA_REVISION: Final = "0002"
 
 metadata = MetaData(
     naming_convention={
@@ -285,4 +285,69 @@ tokens = Table(
     Column("created_by", Text, nullable=False),
     Column("expires_at", Text),
     Column("revoked_at", Text),
+)
+
+# A question that a person or 铸渊 answers once. `params` are the exact parameters while it waits, NULL where they hold a
+# secret (those stay in memory) and once it is answered; `preview` is what will run, secrets as dots.
+confirmations = Table(
+    "confirmations",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("state", Text, nullable=False),  # waiting, approved, rejected, expired, dropped
+    Column("run", Text, nullable=False, unique=True),
+    Column("tool", Text, nullable=False),
+    Column("version_id", Integer, ForeignKey("tool_versions.id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("commit_id", LargeBinary, nullable=False),
+    Column("sha256", LargeBinary, nullable=False),
+    Column("params_digest", LargeBinary, nullable=False),
+    Column("params", LargeBinary),
+    Column("preview", Text, nullable=False),
+    Column("timeout_ms", Integer),
+    Column("actor", Text, nullable=False),
+    Column("asked_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("answered_by", Text),
+    Column("answered_at", Text),
+    Column("reason", Text),
+    Column("ask_index", Integer, nullable=False),
+    Column("answer_index", Integer),
+)
+Index("ix_confirmations_waiting", confirmations.c.seq, sqlite_where=text("state = 'waiting'"))
+Index("ix_confirmations_actor", confirmations.c.actor, confirmations.c.seq)
+
+# What an Idempotency-Key of an actor stands for, until it ends: which call, and the run that came of it.
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("actor", Text, primary_key=True),
+    Column("key_hash", LargeBinary, primary_key=True),
+    Column("call_digest", LargeBinary, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("ends_at", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("ix_idempotency_keys_ends_at", idempotency_keys.c.ends_at)
+
+# Signed tree heads (C2SP tlog-checkpoint): `note` holds the exact signed text.
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("size", Integer, primary_key=True, autoincrement=False),
+    Column("root", LargeBinary, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("note", LargeBinary, nullable=False),
+)
+
+# Where a checkpoint was committed outside (contract/audit.md, Anchors).
+anchors = Table(
+    "anchors",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("size", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("repository", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("commit_id", LargeBinary, nullable=False),
 )

@@ -12,6 +12,7 @@ from service.domain.executors import ParameterProblem
 from service.domain.placeholders import render
 
 SHELL: Final = "/bin/sh"
+EXTRAS: Final = ("cwd", "env", "stdin")  # what a command gets beside its arguments, where the definition declares it
 # Shell globs, on the whole name: what the loader, a shell or an interpreter obeys before the tool's own code runs,
 # and what makes git start other programs.
 LOADING: Final = (
@@ -42,6 +43,12 @@ def command_argv(definition: Definition, parameters: Mapping[str, Any]) -> tuple
         return (SHELL, "-c", parameters["cmd"])
     argv, _ = render(definition.command, definition.params_schema, parameters)
     return tuple(argv)
+
+
+def command_preview(definition: Definition, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command will be given, JSON-ready: `{"argv", "cwd"?, "env"?, "stdin"?}`."""
+    extras = {name: parameters[name] for name in EXTRAS if name in parameters and name in definition.params_schema}
+    return {"argv": list(command_argv(definition, parameters)), **extras}
 
 
 def command_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:

@@ -16,7 +16,7 @@ import httpx
 from service.domain.definitions import Definition
 from service.domain.executors import Call, Outcome, ParameterProblem, Stream
 from service.errors import Message, UsageError
-from service.execution.executors.commands import command_argv, command_problems
+from service.execution.executors.commands import EXTRAS, command_argv, command_preview, command_problems
 from service.execution.executors.gatekeeper_answer import (
     AnswerFields,
     parse_json,
@@ -46,7 +46,6 @@ ANSWER_EXTRA_BYTES: Final = 1024 * 1024
 LOST_STATUSES: Final = (502, 504)
 # Parameters that become an argument, a path or a header on the node; `content`, `stdin` and `body` are data.
 _BOUND: Final = ("cmd", "cwd", "argv", "env", "path", "url", "method", "headers")
-_EXTRAS: Final = ("cwd", "env", "stdin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,13 @@ class GatekeeperExecutor:
             if name in parameters and name not in known and _holds_nul(parameters[name])
         ]
 
+    def preview(self, definition: Definition, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The node, its method, and the command or the parameters that it gets."""
+        shape: dict[str, Any] = {"node": self.target(definition), "method": _method_of(definition)}
+        if definition.command is not None or definition.method == "exec":
+            return shape | command_preview(definition, parameters)
+        return shape | {"params": dict(parameters)}
+
     def target(self, definition: Definition) -> str | None:
         """The definition's node, or the default."""
         return definition.node or self._default
@@ -139,8 +145,7 @@ class _Run:
         try:
             body = json.dumps(
                 {
-                    # A gatekeeper knows `exec`; `run` with a command is our name for the same.
-                    "method": "exec" if call.definition.command is not None else call.definition.method,
+                    "method": _method_of(call.definition),
                     "params": _params(self._node, call),
                     "timeout_ms": max(1, call.timeout_ms - int((time.monotonic() - self._started) * 1000)),
                     "max_output_bytes": call.max_output_bytes,
@@ -240,6 +245,11 @@ class _Run:
         return replace(body, kept=body.kept[: self._call.max_output_bytes])
 
 
+def _method_of(definition: Definition) -> str:
+    """A gatekeeper knows `exec`; `run` with a command is our name for the same."""
+    return "exec" if definition.command is not None else definition.method
+
+
 def _check_node(name: str, node: Node) -> None:
     try:
         split_url(node.url)
@@ -284,7 +294,7 @@ def _params(node: Node, call: Call) -> dict[str, Any]:
     if node.cmd:
         params["cmd"] = shlex.join(argv)
     declared = call.definition.params_schema
-    return params | {name: call.parameters[name] for name in _EXTRAS if name in declared and name in call.parameters}
+    return params | {name: call.parameters[name] for name in EXTRAS if name in declared and name in call.parameters}
 
 
 def _holds_nul(value: Any) -> bool:

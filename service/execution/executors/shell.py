@@ -8,7 +8,7 @@ from typing import Any, Final
 from service.domain.definitions import Definition
 from service.domain.executors import Call, Outcome, ParameterProblem
 from service.errors import Message
-from service.execution.executors.commands import command_argv, command_problems
+from service.execution.executors.commands import command_argv, command_preview, command_problems
 from service.execution.executors.process import Finished
 from service.execution.executors.sandbox import Sandbox
 
@@ -43,6 +43,10 @@ class ShellExecutor:
     def check(self, definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
         """NUL, placeholders, and what `env` may not set."""
         return command_problems(definition, parameters)
+
+    def preview(self, definition: Definition, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The argument vector, and what else the tool gets."""
+        return command_preview(definition, parameters)
 
     def target(self, definition: Definition) -> str | None:  # noqa: ARG002  always this host
         """None: this host."""
