@@ -24,14 +24,19 @@ from service.domain.definitions import Definition, Problem
 from service.domain.executors import Executor
 from service.domain.history import Progress
 from service.errors import BitongError, UsageError
+from service.execution.attempts import Attempts
+from service.execution.checks import Checks
+from service.execution.confirm import Confirmations
 from service.execution.execute import Execution
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
 from service.execution.executors.gatekeeper_answer import AnswerFields
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
-from service.execution.limits import Slots
+from service.execution.ongoing import Ongoing
+from service.execution.queue import Queue
 from service.execution.recovery import recover
+from service.execution.turns import Turns
 from service.intake.definitions.schema import tool_schema
 from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
@@ -50,6 +55,7 @@ from service.web.parts import Parts
 from service.web.protocol import Protocol
 from service.web.routing import Pools
 from service.web.server import create_application
+from service.web.streams import Streams
 
 logger = structlog.get_logger(__name__)
 
@@ -99,15 +105,38 @@ class Bitong:
             progress=progress,
         )
         self.worker = Worker(self.ingest, interval_s=settings.poll_interval_s, looked=self._looked)
-        self.execution = Execution(
+        self.attempts = Attempts(self.database, self.authority.standing, settings.confirmation_ttl_s)
+        self.execution = self._execution()
+        self._open_log()
+
+    def _execution(self) -> Execution:
+        settings = self.settings
+        standing = self.authority.standing
+        checks = Checks(self.database, self.executors)
+        turns = Turns(
             self.database,
             index=lambda: self.ingest.index,
-            executors=self.executors,
-            key=self.folder.key("parameters"),
-            slots=Slots(in_all=settings.max_runs, per_actor=settings.max_runs_per_token),
-            still_valid=self.authority.still_valid,
+            standing=standing,
+            queue=Queue[Ongoing](
+                in_all=settings.max_runs, per_actor=settings.max_runs_per_token, places=settings.max_queue
+            ),
+            attempts=self.attempts,
+            checks=checks,
+            runners=settings.max_runs,
+            max_wait_s=settings.max_wait_s,
+            ended=self.metrics.count,
         )
-        self._open_log()
+        return Execution(
+            self.database,
+            index=lambda: self.ingest.index,
+            key=self.folder.key("parameters"),
+            checks=checks,
+            confirmations=Confirmations(
+                self.database, standing, ttl_s=settings.confirmation_ttl_s, allow_self=settings.confirm_self
+            ),
+            turns=turns,
+            refused=self.metrics.count,
+        )
 
     def start(self) -> None:
         """Close what a crash left open, and begin to look."""
@@ -115,6 +144,7 @@ class Bitong:
         if interrupted:
             logger.warning("runs were interrupted by a crash", runs=interrupted)
         self.database.write(lambda transaction: transaction.append(self._started()))
+        self.execution.start()
         if self.mirror is not None:
             self.worker.start()
         else:
@@ -139,7 +169,7 @@ class Bitong:
         self.worker.stop_soon()
         threading.Thread(target=self.stop_looking, name="stop", daemon=True).start()
         grace = 0 if at_once else self.settings.shutdown_grace_s
-        timer = threading.Timer(grace, self.execution.cancel_all, args=("shutdown",))
+        timer = threading.Timer(grace, self.execution.turns.cancel_all, args=("shutdown",))
         timer.daemon = True
         timer.start()
 
@@ -165,6 +195,9 @@ class Bitong:
             tools_path=settings.tools_path,
             sandbox_mode=self.sandbox.mode,
             max_body={"hooks": settings.max_hook_bytes, "params": settings.max_params_bytes},
+            max_wait_s=settings.max_wait_s,
+            streams=Streams(),
+            checkpoint=lambda _: None,
             warn=self._warn,
             schema=tool_schema,
             openapi=lambda: document(settings.public_url),
@@ -231,7 +264,8 @@ def serve(settings: Settings) -> None:
         _run(bitong, listener)
     finally:
         bitong.folder.withdraw()
-        bitong.execution.wait_until_recorded(settings.shutdown_grace_s)
+        bitong.attempts.wait_until_recorded(settings.shutdown_grace_s)
+        bitong.execution.turns.close()
         bitong.close()
         listener.close()
 
@@ -241,7 +275,8 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     pools = Pools({"exec": settings.max_runs + _EXEC_SPARE, "hooks": 4, "reads": 8, "sync": 4})
     bitong.metrics.watch(
         {
-            "runs_open": ("Runs that are open now", lambda: float(bitong.execution.running())),
+            "runs_open": ("Runs that are open now", lambda: float(bitong.execution.turns.running())),
+            "runs_waiting": ("Calls that wait for their turn", lambda: float(bitong.execution.turns.waiting())),
             "tools": ("Tools that can run", lambda: float(len(bitong.ingest.index))),
             "log_entries": ("Entries in the log", lambda: float(bitong.database.log.size)),
             "database_bytes": ("Bytes of the database on disk", lambda: float(bitong.database.bytes())),

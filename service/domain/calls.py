@@ -9,7 +9,10 @@ from service.domain.executors import ParameterProblem
 
 @dataclass(frozen=True, slots=True)
 class ExecRequest:
-    """An exact call. `version`, `commit`, `sha256` demand a definition; `timeout_ms` may only lower the definition's."""
+    """An exact call. `version`, `commit`, `sha256` demand a definition; `timeout_ms` may only lower the definition's.
+
+    `key`: the Idempotency-Key, which belongs to the actor. `size`: bytes it came in, for what a queue may hold.
+    """
 
     tool: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -18,4 +21,7 @@ class ExecRequest:
     sha256: str | None = None
     timeout_ms: int | None = None
     match_id: str | None = None
+    wait: bool = True
+    key: str | None = None
+    size: int = 0
     problems: tuple[ParameterProblem, ...] = ()  # what is wrong beside the parameters, such as an unknown field

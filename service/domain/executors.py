@@ -127,6 +127,9 @@ class Executor(Protocol):
     def unavailable(self, definition: Definition) -> Message | None:
         """Why this definition cannot run here now (no such node, no sandbox), or None."""
 
+    def refusal(self, definition: Definition) -> Message | None:
+        """Why the operator does not allow what this definition does, naming the setting, or None."""
+
     def check(self, definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
         """What of the parameters cannot be sent as the definition says (422), beyond their schema."""
 

@@ -12,6 +12,7 @@ import rfc8785
 from service.domain.definitions import Definition, Parameter
 from service.domain.executors import Outcome, Stream
 from service.domain.tools import ToolVersion
+from service.errors import Message
 
 ENDED: Final = ("succeeded", "failed", "timed_out", "cancelled", "interrupted", "unknown")
 OPEN: Final = ("queued", "awaiting_confirmation", "started")
@@ -67,7 +68,10 @@ def mask(parameter: Parameter | None, value: Any, key: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as recorded. Times RFC 3339 UTC; hashes hex; `start_index`, `end_index`, `end_leaf`: its entries in the log."""
+    """A run as recorded. Times RFC 3339 UTC; hashes hex; `start_index`, `end_index`, `end_leaf`: its entries in the log.
+
+    `refusal`: in words, why one that never started was refused.
+    """
 
     seq: int
     id: str
@@ -84,6 +88,7 @@ class Run:
     problems: tuple[Mapping[str, Any], ...] = ()
     match_id: str | None = None
     confirmation_id: str | None = None
+    refusal: Message | None = None
     start_index: int | None = None
     end_index: int | None = None
     end_leaf: str | None = None

@@ -20,6 +20,11 @@ def now() -> str:
     return rfc3339(time.time())
 
 
+def later(moment: str, seconds: float) -> str:
+    """`seconds` after a moment that `rfc3339` wrote."""
+    return rfc3339(datetime.fromisoformat(moment).timestamp() + seconds)
+
+
 def parse_time(text: str) -> str:
     """A date or time as people write it, in the form that the store sorts by. Raises ValueError otherwise.
 

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.domain.actors import Actor
 from service.domain.audit import AuditEntry
 from service.domain.executors import Outcome
-from service.domain.runs import PROBLEMS_BYTES, Commitment, Run
-from service.domain.tools import ToolVersion
-from service.store import runs
+from service.domain.runs import PROBLEMS_BYTES, Run
+from service.errors import Message
+from service.store.run_steps import Asked, Begun
 
 
 def within_bytes(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -26,62 +25,48 @@ def _clean(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def ended_run(
-    begun: runs.Begun,
-    version: ToolVersion,
-    actor: Actor,
-    node: str | None,
-    commitment: Commitment,
-    outcome: Outcome,
-    entry: AuditEntry,
-    match_id: str | None,
-) -> Run:
+def ended_run(begun: Begun, asked: Asked, node: str | None, outcome: Outcome, entry: AuditEntry) -> Run:
     """A run that ended, with the entry that ended it."""
     return Run(
         seq=begun.seq,
         id=begun.id,
         state=outcome.state,
         reason=outcome.reason,
-        version=version,
-        actor=actor.name,
+        version=asked.version,
+        actor=asked.actor,
         node=node,
         created_at=begun.created_at,
-        started_at=begun.created_at,
+        started_at=begun.entry.at,
         ended_at=entry.at,
         outcome=outcome,
-        params_digest=commitment.digest.hex(),
-        match_id=match_id,
+        params_digest=asked.commitment.digest.hex(),
+        match_id=asked.match_id,
+        confirmation_id=asked.confirmation_id,
         start_index=begun.entry.index,
         end_index=entry.index,
         end_leaf=entry.leaf.hex(),
     )
 
 
-def refused_run(
-    begun: runs.Begun,
-    version: ToolVersion,
-    actor: Actor,
-    commitment: Commitment,
-    code: str,
-    problems: Sequence[Mapping[str, Any]],
-    match_id: str | None,
-) -> Run:
+def refused_run(begun: Begun, asked: Asked, code: str, message: Message, problems: Sequence[Mapping[str, Any]]) -> Run:
     """A run that never started."""
     return Run(
         seq=begun.seq,
         id=begun.id,
         state="refused",
         reason=code,
-        version=version,
-        actor=actor.name,
+        version=asked.version,
+        actor=asked.actor,
         node=None,
         created_at=begun.created_at,
         started_at=None,
-        ended_at=begun.created_at,
+        ended_at=begun.entry.at,
         outcome=None,
-        params_digest=commitment.digest.hex(),
+        params_digest=asked.commitment.digest.hex(),
         problems=tuple(problems),
-        match_id=match_id,
+        match_id=asked.match_id,
+        confirmation_id=asked.confirmation_id,
+        refusal=message,
         end_index=begun.entry.index,
         end_leaf=begun.entry.leaf.hex(),
     )

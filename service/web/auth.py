@@ -55,12 +55,12 @@ class Authority:
             raise Unauthenticated(_WHO)
         return actor_of(known)
 
-    def still_valid(self, actor: Actor) -> bool:
-        """Whether the actor's token has neither been revoked nor expired meanwhile."""
-        if actor.name == OPERATOR.name:
-            return True
-        token = self._by_actor.get(actor.name)
-        return token is not None and token.live(now())
+    def standing(self, name: str) -> Actor | None:
+        """What the actor of this name may now; None once its token has been revoked or has expired."""
+        if name == OPERATOR.name:
+            return OPERATOR
+        token = self._by_actor.get(name)
+        return actor_of(token) if token is not None and token.live(now()) else None
 
     def issue(
         self, name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None, by: Actor

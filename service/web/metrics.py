@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from service.domain.runs import Run
+
 
 class Metrics:
     """One registry a service, so that tests and several services in one process stay apart."""
@@ -15,6 +17,12 @@ class Metrics:
         self.seconds = Histogram("bitong_run_seconds", "Seconds that runs took", ["executor"], registry=self._registry)
         self.looks = Counter("bitong_looks", "Looks at the repository by outcome", ["outcome"], registry=self._registry)
         self._gauges: dict[str, Gauge] = {}
+
+    def count(self, run: Run) -> None:
+        """One more run ended, or was refused."""
+        self.runs.labels(run.state).inc()
+        if run.outcome is not None:
+            self.seconds.labels(run.version.definition.executor).observe(run.outcome.duration_ms / 1000)
 
     def watch(self, readings: Mapping[str, tuple[str, Callable[[], float]]]) -> None:
         """Gauges read when asked for: name → (what it is, how to read it)."""

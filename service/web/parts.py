@@ -14,6 +14,7 @@ from service.intake.worker import Worker
 from service.store.database import Database
 from service.web.auth import Authority
 from service.web.metrics import Metrics
+from service.web.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,9 @@ class Parts:
     tools_path: str
     sandbox_mode: str
     max_body: Mapping[str, int]
+    max_wait_s: float
+    streams: Streams
+    checkpoint: Callable[[int], str | None]  # the newest signed note that covers an entry
     warn: Callable[[Definition], list[Problem]]
     schema: Callable[[], dict[str, Any]]
     openapi: Callable[[], dict[str, Any]]

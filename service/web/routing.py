@@ -3,15 +3,15 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from service.domain.actors import Actor
 from service.domain.times import uuid7
@@ -20,10 +20,18 @@ from service.web.errors import INTERNAL, headers_of, problem, status_of
 
 logger = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 JSON: Final = "application/json"
 PROBLEM: Final = "application/problem+json"
 HOOK_DEADLINE_S: Final = 5.0  # the forge itself gives up after five seconds
 BODY_DEADLINE_S: Final = 30.0
+
+_STREAM_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Accel-Buffering": "no",  # nginx would hold events back
+}
 
 # Who may ask. One of the scopes named suffices; the others are words of their own.
 OPEN, SIGNED, METRICS = "open", "signed", "metrics"
@@ -51,7 +59,25 @@ class Answer:
     media_type: str = JSON
 
 
-Handler = Callable[[Any, Asked], Answer]
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An answer that is not ready: no thread waits for it. After `timeout_s` the caller gets `late` instead."""
+
+    done: Future[Any]
+    timeout_s: float
+    answer: Callable[[Any], Answer]  # from what `done` gives; what `done` raises is answered as any failure
+    late: Callable[[], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer that goes on: server-sent events, as long as both sides stay."""
+
+    chunks: Callable[[], AsyncIterator[bytes]]
+    media_type: str = "text/event-stream"
+
+
+Handler = Callable[[Any, Asked], Answer | Pending | Streamed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +103,7 @@ class Pools:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._pools = {name: ThreadPoolExecutor(size, thread_name_prefix=name) for name, size in sizes.items()}
 
-    async def run(self, name: str, work: Callable[[], Answer]) -> Answer:
+    async def run(self, name: str, work: Callable[[], T]) -> T:
         """Run one handler in its pool. A caller that goes away cancels nothing."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._pools[name], work))
 
@@ -110,7 +136,10 @@ class Endpoint:
             actor = self._authenticate(request, self.route.access)
             body = await self._body(request) if self.route.takes_body else b""
             asked = Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body)
-            answer = await self._pools.run(self.route.pool, partial(self._handle, asked))
+            found = await self._pools.run(self.route.pool, partial(self._handle, asked))
+            if isinstance(found, Streamed):
+                return StreamingResponse(found.chunks(), headers=_STREAM_HEADERS, media_type=found.media_type)
+            answer = await self._wait(found) if isinstance(found, Pending) else found
         except BitongError as error:
             answer = self._failed(error, asked)
         except ClientDisconnect:
@@ -130,10 +159,21 @@ class Endpoint:
         )
         return respond(answer)
 
-    def _handle(self, asked: Asked) -> Answer:
-        """In the pool's thread, encoding included: sixteen megabytes of it would keep everybody waiting."""
+    def _handle(self, asked: Asked) -> Answer | Pending | Streamed:
+        """In the pool's thread."""
         answer = self.route.handler(self._parts, asked)
-        return answer if isinstance(answer.content, bytes) else replace(answer, content=dump(answer.content))
+        return _encoded(answer) if isinstance(answer, Answer) else answer
+
+    async def _wait(self, pending: Pending) -> Answer:
+        """Wait without a thread. A caller that goes away cancels nothing."""
+        done = asyncio.wrap_future(pending.done)
+        try:
+            async with asyncio.timeout(pending.timeout_s):
+                result = await asyncio.shield(done)
+        except TimeoutError:
+            done.add_done_callback(_heard)
+            return await self._pools.run(self.route.pool, lambda: _encoded(pending.late()))
+        return await self._pools.run(self.route.pool, lambda: _encoded(pending.answer(result)))
 
     async def _body(self, request: Request) -> bytes:
         deadline = HOOK_DEADLINE_S if self.route.pool == "hooks" else BODY_DEADLINE_S
@@ -148,6 +188,17 @@ class Endpoint:
                 problem(status, error.code, error.message, error.facts.get("problems")), status, media_type=PROBLEM
             )
         return Answer(answer.content, answer.status, {**answer.headers, **headers_of(error)}, answer.media_type)
+
+
+def _heard(done: "asyncio.Future[Any]") -> None:
+    """What came of it is recorded; nobody waits for it here any more."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _encoded(answer: Answer) -> Answer:
+    """With its content as bytes: in a pool's thread, since sixteen megabytes of JSON would keep everybody waiting."""
+    return answer if isinstance(answer.content, bytes) else replace(answer, content=dump(answer.content))
 
 
 def respond(answer: Answer) -> Response:

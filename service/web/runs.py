@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from service.domain.runs import STATES, Run, error_of, method_text, text_of
-from service.errors import Message, NotFound, RangeNotSatisfiable, Unavailable
+from service.errors import Conflict, Forbidden, Message, NotFound, RangeNotSatisfiable, Unavailable
 from service.store import runs
 from service.store.runs import RunFilter
-from service.web.exec import definition_of, run_of
+from service.web.answers import definition_of, receipt_of, run_of
 from service.web.lists import check_names, page, read_choice, read_commit, read_flag, read_text, read_time
 from service.web.parts import Parts
-from service.web.routing import Answer, Asked
+from service.web.routing import Answer, Asked, Pending
 
 _FILTERS: Final = ("tool", "state", "ok", "actor", "commit", "since", "until", "q", "format")
+CANCEL_S: Final = 10.0  # that a canceller waits to see it end
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII | re.IGNORECASE)
 
 
@@ -39,7 +41,7 @@ def list_runs(parts: Parts, asked: Asked) -> Answer:
             asked,
             lambda before, limit: runs.listed(connection, wanted, before=before, limit=limit),
             lambda row: int(row["seq"]),
-            item_of,
+            partial(item_of, parts),
         )
     return Answer(shown)
 
@@ -54,7 +56,7 @@ def show_run(parts: Parts, asked: Asked) -> Answer:
     stderr = nothing if run.outcome is None else text_of(run.outcome.stderr)
     return Answer(
         run_of(parts, run, output, stderr)
-        | item_of_run(run, stderr[0])
+        | item_of_run(parts, run, stderr[0])
         | {
             "params": parameters,
             "params_digest": run.params_digest,
@@ -77,6 +79,23 @@ def show_stderr(parts: Parts, asked: Asked) -> Answer:
     return _bytes(parts, asked, "stderr")
 
 
+def cancel(parts: Parts, asked: Asked) -> Answer | Pending:
+    """Ask a run to end, its whole process tree; answers with the run once that is recorded. 409 when it is over."""
+    run = visible(parts, asked)
+    if run.actor != asked.actor.name and not asked.actor.may("admin"):
+        raise Forbidden(
+            Message("只能取消自己的运行（admin 可取消任何运行）。", "Only one's own runs; admin may cancel any.")
+        )
+    ongoing = parts.execution.turns.under_way(run.id)
+    if not parts.execution.cancel(run.id, asked.actor):
+        raise Conflict(Message("运行已经结束。", "The run is over."), code="run-over")
+    if ongoing is None:
+        return show_run(parts, asked)
+    return Pending(
+        ongoing.ended, CANCEL_S, answer=lambda _: show_run(parts, asked), late=lambda: show_run(parts, asked)
+    )
+
+
 def visible(parts: Parts, asked: Asked) -> Run:
     """The run that the path names, if this actor may see it; else it does not exist."""
     with parts.database.read() as connection:
@@ -87,10 +106,11 @@ def visible(parts: Parts, asked: Asked) -> Run:
     return run
 
 
-def item_of(row: Mapping[str, Any]) -> dict[str, Any]:
+def item_of(parts: Parts, row: Mapping[str, Any]) -> dict[str, Any]:
     """An item of the list of runs, from its row."""
     leaf = row["end_leaf"]
-    receipt = None if leaf is None else {"index": row["end_index"], "leaf": leaf.hex(), "checkpoint": None}
+    index = row["end_index"]
+    receipt = None if leaf is None else {"index": index, "leaf": leaf.hex(), "checkpoint": parts.checkpoint(index)}
     return {
         "id": row["id"],
         "state": row["state"],
@@ -114,10 +134,9 @@ def item_of(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def item_of_run(run: Run, stderr: str) -> dict[str, Any]:
+def item_of_run(parts: Parts, run: Run, stderr: str) -> dict[str, Any]:
     """The same item, from the noun; `error` whole."""
     outcome = run.outcome
-    receipt = None if run.end_leaf is None else {"index": run.end_index, "leaf": run.end_leaf, "checkpoint": None}
     return {
         "id": run.id,
         "state": run.state,
@@ -132,13 +151,17 @@ def item_of_run(run: Run, stderr: str) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "duration_ms": outcome.duration_ms if outcome else 0,
         "exit_code": outcome.exit_code if outcome else None,
-        "error": error_of(outcome, stderr) if outcome else None,
+        "error": error_of(outcome, stderr) if outcome else _refusal(run),
         "output_bytes": outcome.stdout.total if outcome else 0,
         "stderr_bytes": outcome.stderr.total if outcome else 0,
         "match_id": run.match_id,
         "confirmation_id": run.confirmation_id,
-        "receipt": receipt,
+        "receipt": receipt_of(parts, run),
     }
+
+
+def _refusal(run: Run) -> str | None:
+    return None if run.refusal is None else f"{run.refusal.zh} / {run.refusal.en}"
 
 
 def _bytes(parts: Parts, asked: Asked, stream: str) -> Answer:

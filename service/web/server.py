@@ -14,7 +14,7 @@ from starlette.routing import Route as StarletteRoute
 
 from service.domain.actors import Actor
 from service.errors import Message
-from service.web import audit, exec, hooks, operations, registrations, runs, tokens, tools
+from service.web import audit, confirmations, exec, following, hooks, operations, registrations, runs, tokens, tools
 from service.web.errors import INTERNAL, problem
 from service.web.parts import Parts
 from service.web.routing import (
@@ -58,6 +58,18 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/runs/{{id}}", _SEE, runs.show_run),
     Route("GET", f"{API}/runs/{{id}}/stdout", _SEE, runs.show_stdout),
     Route("GET", f"{API}/runs/{{id}}/stderr", _SEE, runs.show_stderr),
+    Route("GET", f"{API}/runs/{{id}}/events", _SEE, following.follow),
+    Route("POST", f"{API}/runs/{{id}}/cancel", ("exec", "admin"), runs.cancel),
+    Route("GET", f"{API}/confirmations", _EXEC, confirmations.list_confirmations),
+    Route("GET", f"{API}/confirmations/{{id}}", _EXEC, confirmations.show_confirmation),
+    Route(
+        "POST",
+        f"{API}/confirmations/{{id}}",
+        ("confirm",),
+        confirmations.answer_confirmation,
+        "exec",
+        takes_body=True,
+    ),
     Route("GET", f"{API}/audit", _READ, audit.list_entries),
     Route("GET", f"{API}/audit/entries/{{index}}", _READ, audit.show_entry),
     Route("GET", f"{API}/rejections", _READ, registrations.list_rejections),
@@ -71,11 +83,6 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/tools/{{name}}/intents", _ADMIN, later),
     Route("DELETE", f"{API}/tools/{{name}}/intents", _ADMIN, later),
     Route("GET", f"{API}/runs/{{id}}/proof", _SEE, later),
-    Route("GET", f"{API}/runs/{{id}}/events", _SEE, later),
-    Route("POST", f"{API}/runs/{{id}}/cancel", ("exec", "admin"), later),
-    Route("GET", f"{API}/confirmations", ("exec", "confirm"), later),
-    Route("GET", f"{API}/confirmations/{{id}}", ("exec", "confirm"), later),
-    Route("POST", f"{API}/confirmations/{{id}}", ("confirm",), later),
     Route("GET", f"{API}/audit/checkpoint", _READ, later),
     Route("GET", f"{API}/audit/proof/{{index}}", _READ, later),
     Route("GET", f"{API}/audit/consistency", _READ, later),

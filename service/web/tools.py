@@ -8,7 +8,7 @@ from service.domain.difference import difference
 from service.domain.tools import Tool, ToolVersion
 from service.errors import Message, NotFound, Unavailable
 from service.store import history, tools
-from service.web.exec import definition_of
+from service.web.answers import definition_of
 from service.web.lists import check_names, page, read_choice, read_cursor_text, read_limit, unfit, write_cursor
 from service.web.parts import Parts, etag
 from service.web.registrations import rejection_of

@@ -17,12 +17,8 @@ from service.domain.definitions import Definition
 from service.domain.executors import Call, Outcome, ParameterProblem, Stream
 from service.errors import Message, UsageError
 from service.execution.executors.commands import EXTRAS, command_argv, command_preview, command_problems
-from service.execution.executors.gatekeeper_answer import (
-    AnswerFields,
-    parse_json,
-    read_answer,
-    read_document,
-)
+from service.execution.executors.far_side import cancelled_outcome, outcome_of, parse_json
+from service.execution.executors.gatekeeper_answer import AnswerFields, read_answer, read_document
 from service.execution.executors.gatekeeper_events import RunEvents
 from service.execution.executors.http import (
     Answer,
@@ -34,7 +30,6 @@ from service.execution.executors.http import (
     sends_token_in_clear,
     split_url,
 )
-from service.execution.executors.process import EMPTY
 
 # A gatekeeper ends a run at its limit by itself; this long we wait for it to say so.
 GRACE_S: Final = 2.0
@@ -42,8 +37,7 @@ CANCEL_S: Final = 3.0
 # An answer holds both streams, in base64 or escaped, and some fields.
 ANSWER_FACTOR: Final = 4
 ANSWER_EXTRA_BYTES: Final = 1024 * 1024
-# What a gatekeeper does not pass on: 502, the far side behind it broke; 504, it took too long. It may have acted.
-LOST_STATUSES: Final = (502, 504)
+_WHO: Final = ("网关", "the gatekeeper")
 # Parameters that become an argument, a path or a header on the node; `content`, `stdin` and `body` are data.
 _BOUND: Final = ("cmd", "cwd", "argv", "env", "path", "url", "method", "headers")
 
@@ -93,6 +87,10 @@ class GatekeeperExecutor:
             )
         if (name := self.target(definition)) not in self._nodes:
             return Message(f"设置 gatekeepers 里没有节点 {name}", f"the setting gatekeepers has no node {name}")
+        return None
+
+    def refusal(self, definition: Definition) -> Message | None:  # noqa: ARG002  what it runs is up to the definition
+        """None: the operator's leave is not asked for by definition."""
         return None
 
     def check(self, definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
@@ -166,29 +164,33 @@ class _Run:
 
     def _read(self, result: NotSent | Lost | Answer) -> Outcome:
         if isinstance(result, NotSent):
-            if result.cause == "cancelled":
-                return self._cancelled(EMPTY, EMPTY)
-            return _not_started(result.why)
+            return self._plain(result)
         if isinstance(result, Lost):
             return self._lost(result)
-        if result.status in LOST_STATUSES:
-            why = Message(
-                f"网关回 HTTP {result.status}，不知道命令执行了没有", f"HTTP {result.status}: it may have run"
-            )
-            return _unknown("lost-answer", why, self._raw(result.body), EMPTY, result.status)
         if not 200 <= result.status < 300:
-            why = Message(f"网关回 HTTP {result.status}", f"the gatekeeper answered HTTP {result.status}")
-            return replace(_failed("far-side-status", why, self._raw(result.body)), status=result.status)
+            return replace(self._plain(result), totals="received")
         if self._events.began:
             return self._streamed(result)
         outcome = read_answer(result, self._node.fields, self._call.max_output_bytes)
         return outcome if outcome.exit_code is not None else replace(outcome, status=result.status)
 
+    def _plain(self, result: NotSent | Lost | Answer) -> Outcome:
+        """What HTTP alone says of it."""
+        return outcome_of(result, cancel=self._call.cancel, keep=self._call.max_output_bytes, who=_WHO)
+
     def _streamed(self, result: Answer) -> Outcome:
         """A stream that ended: its last event is the answer."""
         if self._events.answer is None:
             why = Message("网关的输出流没有以结果收尾", "the gatekeeper's stream ended without an answer")
-            return _unknown("lost-answer", why, *self._events.streams(), result.status)
+            return Outcome(
+                "unknown",
+                *self._events.streams(),
+                0,
+                reason="lost-answer",
+                status=result.status,
+                why=why,
+                totals="received",
+            )
         tally = Tally(self._keep)
         tally.take(self._events.answer)
         headers = httpx.Headers({"content-type": "application/json"})
@@ -198,20 +200,23 @@ class _Run:
 
     def _lost(self, lost: Lost) -> Outcome:
         """Sent, and no answer. Where we ended it ourselves, ask the node once to end it too."""
-        streams = self._events.streams() if self._events.began else (self._raw(lost.body), EMPTY)
+        unknown = self._plain(lost)
+        if self._events.began:
+            stdout, stderr = self._events.streams()
+            unknown = replace(unknown, stdout=stdout, stderr=stderr)
         if lost.cause not in ("deadline", "cancelled"):
-            reason = "bad-answer" if lost.cause == "garbled" else "lost-answer"
-            return _unknown(reason, lost.why, *streams, lost.status)
+            return unknown
         confirmed, ending = self._cancel()
         if ending is not None and ending.reason != "cancelled":
             return ending
         if ending is not None:
-            streams = (ending.stdout, ending.stderr)
+            unknown = replace(unknown, stdout=ending.stdout, stderr=ending.stderr)
         if not confirmed:
-            return _unknown("lost-answer", lost.why, *streams, lost.status)
+            return unknown
         totals = ending.totals if ending is not None else "received"
+        streams = (unknown.stdout, unknown.stderr)
         if lost.cause == "cancelled":
-            return replace(self._cancelled(*streams), totals=totals)
+            return replace(cancelled_outcome(self._call.cancel, *streams), totals=totals)
         why = Message("超过时限，已让网关取消", "over its time limit; the gatekeeper confirmed that it was cancelled")
         return Outcome("timed_out", *streams, 0, reason="deadline", why=why, totals=totals)
 
@@ -233,13 +238,6 @@ class _Run:
             outcome = read_document(ending, self._node.fields, self._call.max_output_bytes, self._raw(result.body))
             return document.get("ok") is True, outcome
         return document.get("ok") is True, None
-
-    def _cancelled(self, stdout: Stream, stderr: Stream) -> Outcome:
-        if self._call.cancel.reason == "shutdown":
-            why = Message("服务停止，已终止", "stopped because the service was shutting down")
-            return Outcome("interrupted", stdout, stderr, 0, reason="shutdown", why=why)
-        why = Message("已取消", "cancelled")
-        return Outcome("cancelled", stdout, stderr, 0, reason="cancelled", why=why)
 
     def _raw(self, body: Stream) -> Stream:
         return replace(body, kept=body.kept[: self._call.max_output_bytes])
@@ -303,15 +301,3 @@ def _holds_nul(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(_holds_nul(item) for item in value)
     return isinstance(value, str) and "\0" in value
-
-
-def _failed(reason: str, why: Message, stdout: Stream) -> Outcome:
-    return Outcome("failed", stdout, EMPTY, 0, reason=reason, why=why, totals="received")
-
-
-def _not_started(why: Message) -> Outcome:
-    return _failed("did-not-start", Message(f"没有启动：{why.zh}", f"did not start: {why.en}"), EMPTY)
-
-
-def _unknown(reason: str, why: Message, stdout: Stream, stderr: Stream, status: int | None) -> Outcome:
-    return Outcome("unknown", stdout, stderr, 0, reason=reason, why=why, status=status, totals="received")

@@ -40,6 +40,10 @@ class ShellExecutor:
             f'shell tools cannot run here: {reason.en}; make bubblewrap work, or set shell_sandbox = "none"',
         )
 
+    def refusal(self, definition: Definition) -> Message | None:  # noqa: ARG002  what it runs is up to the definition
+        """None: the operator's leave is not asked for by definition."""
+        return None
+
     def check(self, definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
         """NUL, placeholders, and what `env` may not set."""
         return command_problems(definition, parameters)

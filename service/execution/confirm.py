@@ -1,0 +1,287 @@
+"""Asking first: a question is recorded, one transaction decides it, and what waited too long ends (contract/http-api.md)."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from service.domain.actors import Actor
+from service.domain.audit import SYSTEM
+from service.domain.confirmations import (
+    REASON_CHARACTERS,
+    REFUSED_BY,
+    WAITING_PER_ACTOR,
+    Confirmation,
+    holds_secret,
+    may_answer,
+    may_see,
+    without_secrets,
+)
+from service.domain.runs import Run
+from service.domain.times import later, now
+from service.errors import Conflict, Forbidden, Message, NotFound
+from service.execution.attempts import Standing
+from service.execution.limits import busy
+from service.execution.ongoing import Ongoing
+from service.store import confirmations as rows
+from service.store import keys, run_steps, runs, tools
+from service.store.database import Database, Transaction
+from service.store.run_steps import Asked, Waiting
+
+Ending = tuple[str, str, str | None]  # a question's state, by whom, and why
+
+RETRY_AFTER_S: Final = 60  # for one who has too many questions waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A question that was answered yes: its run, now queued, and the parameters it was asked with."""
+
+    confirmation: Confirmation
+    asked: Asked
+    waiting: Waiting
+    asker: Actor
+    parameters: Mapping[str, Any]
+
+
+class Confirmations:
+    """Questions and answers. `ttl_s`: how long one waits; `allow_self`: whether asker and answerer may be one.
+
+    Parameters that hold a secret are kept here, in memory only: with the service they are gone, and the question expires.
+    """
+
+    def __init__(self, database: Database, standing: Standing, *, ttl_s: int, allow_self: bool) -> None:
+        self._database = database
+        self._standing = standing
+        self._ttl_s = ttl_s
+        self._allow_self = allow_self
+        self._lock = threading.Lock()
+        self._secrets: dict[str, Mapping[str, Any]] = {}
+        self._some_wait = True  # until a sweep finds that none does
+
+    def ask(self, call: Ongoing) -> Confirmation:
+        """Record the question and its waiting run. Raises Busy for an actor with too many, keys.Taken."""
+        question = self._question(call)
+        if question.params is None:
+            with self._lock:
+                self._secrets[question.id] = call.parameters
+
+        def work(transaction: Transaction) -> Confirmation:
+            if rows.waiting_of(transaction.connection, call.who) >= WAITING_PER_ACTOR:
+                raise busy(RETRY_AFTER_S)
+            if call.key is not None:
+                keys.claim(transaction, call.key, call.run_id)
+            run_steps.wait(transaction, call.asked, "awaiting_confirmation")
+            rows.ask(transaction, question)
+            return question
+
+        try:
+            asked = self._database.write(work)
+        except BaseException:
+            self._forget(question.id)
+            raise
+        self._some_wait = True
+        return asked
+
+    def _question(self, call: Ongoing) -> Confirmation:
+        definition, asked = call.version.definition, call.asked
+        assert asked.confirmation_id is not None
+        asked_at = now()
+        return Confirmation(
+            id=asked.confirmation_id,
+            state="waiting",
+            run=asked.run_id,
+            tool=call.version.tool,
+            version_id=call.version.id,
+            version=call.version.number,
+            commit=call.version.commit,
+            sha256=call.version.sha256,
+            params_digest=asked.commitment.digest.hex(),
+            params=None if holds_secret(definition, call.parameters) else call.parameters,
+            preview=call.executor.preview(definition, without_secrets(definition, call.parameters)),
+            timeout_ms=call.request.timeout_ms,
+            actor=call.who,
+            asked_at=asked_at,
+            expires_at=later(asked_at, self._ttl_s),
+        )
+
+    def show(self, confirmation_id: str, actor: Actor) -> Confirmation:
+        """One, as far as this actor may see it. Raises NotFound."""
+        with self._database.read() as connection:
+            found = rows.confirmation(connection, confirmation_id)
+        if found is None or not may_see(actor, found):
+            raise _unknown()
+        return found
+
+    def approve(self, confirmation_id: str, actor: Actor, reason: str | None) -> Approved:
+        """Answer yes; what waited is queued from then on.
+
+        Raises NotFound, Forbidden, or Conflict: answered before, expired, or dropped because what it asked about changed.
+        """
+        decided = self._decide(confirmation_id, actor, "approved", reason)
+        parameters = decided.confirmation.params
+        if parameters is None:
+            parameters = self._forget(confirmation_id)
+        assert parameters is not None
+        assert decided.asker is not None
+        return Approved(decided.answered, decided.asked, decided.waiting, decided.asker, parameters)
+
+    def reject(self, confirmation_id: str, actor: Actor, reason: str | None) -> Confirmation:
+        """Answer no; what waited is refused. Raises as `approve` does."""
+        return self._decide(confirmation_id, actor, "rejected", reason).answered
+
+    def drop(self, run_id: str, reason: str) -> bool:
+        """End the question of a waiting run, as when its asker takes it back; False when none waits."""
+
+        def work(transaction: Transaction) -> bool:
+            waiting = [asked for asked in rows.waiting(transaction.connection) if asked.run == run_id]
+            for asked in waiting:
+                _end(transaction, asked, "dropped", SYSTEM, reason)
+            return bool(waiting)
+
+        return self._database.write(work)
+
+    def sweep(self) -> None:
+        """End what has expired, and what asked about something that is no longer so. Cheap while nothing waits."""
+        if not self._some_wait:
+            return
+        with self._database.read() as connection:
+            waiting = rows.waiting(connection)
+            left = {asked.id for asked in rows.left_behind(connection)}
+        ending = [asked.id for asked in waiting if self._ending(asked, changed=asked.id in left) is not None]
+        for confirmation_id in ending:
+            self._database.write(partial(self._sweep_one, confirmation_id))
+            self._forget(confirmation_id)
+        if not waiting:
+            self._some_wait = False
+            with self._database.read() as connection:  # one may have been asked between
+                self._some_wait = bool(rows.waiting(connection))
+
+    def _sweep_one(self, confirmation_id: str, transaction: Transaction) -> None:
+        asked = rows.confirmation(transaction.connection, confirmation_id)
+        if asked is None or asked.state != "waiting":
+            return
+        ending = self._ending(asked, changed=_changed(transaction, asked), moment=transaction.now)
+        if ending is not None:
+            _end(transaction, asked, *ending)
+
+    def _ending(self, asked: Confirmation, *, changed: bool, moment: str | None = None) -> Ending | None:
+        """State, by whom and why, where a waiting one has to end by itself."""
+        if (moment or now()) >= asked.expires_at:
+            return "expired", SYSTEM, "expired"
+        if asked.params is None and asked.id not in self._secrets:
+            return "expired", SYSTEM, "restart"  # its secrets were in memory only (cases.md C4)
+        asker = self._standing(asked.actor)
+        if asker is None or not asker.may("exec") or not asker.sees(asked.tool):
+            return "dropped", SYSTEM, "rights-ended"
+        return ("dropped", SYSTEM, "definition-changed") if changed else None
+
+    def _decide(self, confirmation_id: str, actor: Actor, state: str, reason: str | None) -> "_Decided":
+        """One transaction decides; what it found ended is committed as such before the answerer is told."""
+
+        def work(transaction: Transaction) -> "_Decided":
+            asked = rows.confirmation(transaction.connection, confirmation_id)
+            if asked is None or not may_see(actor, asked):
+                raise _unknown()
+            if not may_answer(actor, asked, allow_self=self._allow_self):
+                raise Forbidden(_FOUR_EYES, code="self-confirmation")
+            if asked.state != "waiting":
+                raise _over(asked.state)
+            ending = self._ending(asked, changed=_changed(transaction, asked), moment=transaction.now)
+            if ending is None:
+                ending = (state, actor.name, reason and reason[:REASON_CHARACTERS])
+            run = _end(transaction, asked, *ending)
+            return self._decided(transaction, asked, run, ending)
+
+        decided = self._database.write(work)
+        if decided.answered.state != state:
+            raise _ended(decided.answered)
+        if state != "approved":
+            self._forget(confirmation_id)
+        return decided
+
+    def _decided(self, transaction: Transaction, asked: Confirmation, run: Run, ending: Ending) -> "_Decided":
+        answered = rows.confirmation(transaction.connection, asked.id)
+        assert answered is not None
+        seat = Waiting(run.seq, run.created_at)
+        return _Decided(asked, answered, _asked(transaction, run), seat, self._standing(asked.actor), ending[2])
+
+    def _forget(self, confirmation_id: str) -> Mapping[str, Any] | None:
+        with self._lock:
+            return self._secrets.pop(confirmation_id, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What a transaction decided: the question as it was, and as it is now."""
+
+    confirmation: Confirmation
+    answered: Confirmation
+    asked: Asked
+    waiting: Waiting
+    asker: Actor | None
+    why: str | None
+
+
+def _changed(transaction: Transaction, asked: Confirmation) -> bool:
+    return tools.active_version_id(transaction, asked.tool) != asked.version_id
+
+
+def _end(transaction: Transaction, asked: Confirmation, state: str, by: str, reason: str | None) -> Run:
+    """Write how it ended, and what that means for its run: queued, or refused."""
+    run = runs.run(transaction.connection, asked.run)
+    assert run is not None
+    rows.answer(transaction, asked, state, by, reason)
+    if state == "approved":
+        run_steps.move(transaction, run.seq, "queued")
+        return run
+    code = REFUSED_BY[state]
+    message = REFUSALS[state]
+    waiting = Waiting(run.seq, run.created_at)
+    run_steps.refuse(transaction, _asked(transaction, run), code=code, message=message, problems=[], waiting=waiting)
+    return run
+
+
+def _asked(transaction: Transaction, run: Run) -> Asked:
+    commitment = runs.commitment(transaction.connection, run.seq)
+    assert commitment is not None
+    return Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id)
+
+
+def _unknown() -> NotFound:
+    return NotFound(Message("没有这个确认请求。", "There is no such confirmation."), code="unknown-confirmation")
+
+
+def _over(state: str) -> Conflict:
+    zh, en = _STATES[state]
+    return Conflict(Message(f"这个确认请求{zh}。", f"The confirmation {en}."), code=f"confirmation-{state}")
+
+
+def _ended(answered: Confirmation) -> Conflict:
+    """What the answerer is told whose answer came too late."""
+    if answered.state == "dropped" and answered.reason != "rights-ended":
+        return Conflict(REFUSALS["dropped"], code="definition-changed")
+    if answered.state == "dropped":
+        return Conflict(_RIGHTS, code="rights-ended")
+    return _over(answered.state)
+
+
+REFUSALS: Final[Mapping[str, Message]] = {
+    "rejected": Message("确认被拒绝，没有执行。", "The confirmation was rejected; it did not run."),
+    "expired": Message("无人及时确认，没有执行；请重新请求。", "Nobody confirmed in time; it did not run. Ask again."),
+    "dropped": Message(
+        "确认前定义已变化、被移除，或请求者的权限已结束，没有执行；请重新请求。",
+        "The definition changed or went, or the asker's right ended, before it was confirmed; it did not run. Ask again.",
+    ),
+}
+_FOUR_EYES: Final = Message(
+    "这里须由另一人确认（confirm_self = false）。", "Somebody else has to confirm here (confirm_self = false)."
+)
+_RIGHTS: Final = Message("请求者的权限已结束，没有执行。", "The asker's right has ended; it did not run.")
+_STATES: Final[Mapping[str, Sequence[str]]] = {
+    "approved": ("已被批准", "was approved already"),
+    "rejected": ("已被拒绝", "was rejected already"),
+    "expired": ("已过期", "has expired"),
+    "dropped": ("已作废", "was dropped"),
+}

@@ -1,0 +1,135 @@
+"""A run while it goes on: its states and its output as they come, as server-sent events (WHATWG HTML, 9.2).
+
+`state` {id, state} at first and on each change; `output` {stream, offset, text, b64?} in order within a stream, where
+`offset` counts bytes and a jump in it says what was skipped; `end` with the run's item, the last one. `id` of an event
+says how far both streams were read: Last-Event-ID resumes there.
+"""
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from service.domain.runs import ENDED, Run, text_of, whole_characters
+from service.execution.live import Piece, Tape
+from service.execution.ongoing import Ongoing
+from service.web.parts import Parts
+from service.web.routing import Asked, Streamed
+from service.web.runs import item_of_run, visible
+
+LOOK_S: Final = 0.5  # at rights, and at what no tape tells
+SILENCE_S: Final = 15.0  # then a comment, so that nobody between takes the line for dead
+_PLACE: Final = re.compile(r"(\d{1,15})-(\d{1,15})\Z", re.ASCII)
+
+
+def follow(parts: Parts, asked: Asked) -> Streamed:
+    """`GET /runs/{id}/events`."""
+    run = visible(parts, asked)
+    place = _PLACE.match(asked.headers.get("last-event-id", ""))
+    offsets = {"stdout": int(place[1]), "stderr": int(place[2])} if place else {"stdout": 0, "stderr": 0}
+    return Streamed(lambda: _Follower(parts, asked, run, offsets).events())
+
+
+class _Follower:
+    """One listener to one run."""
+
+    def __init__(self, parts: Parts, asked: Asked, run: Run, offsets: dict[str, int]) -> None:
+        self._parts = parts
+        self._asked = asked
+        self._run = run
+        self._offsets = offsets
+        self._said: str | None = None
+        self._loop = asyncio.get_running_loop()
+        self._bell = asyncio.Event()
+        self._ringing = False
+
+    async def events(self) -> AsyncIterator[bytes]:
+        self._parts.streams.enter()
+        tape: Tape | None = None
+        try:
+            quiet = 0.0
+            while self._parts.authority.standing(self._asked.actor.name) is not None:
+                ongoing = self._parts.execution.turns.under_way(self._run.id)
+                if ongoing is not None and tape is None:
+                    tape = ongoing.tape
+                    tape.listen(self._ring)
+                chunk = b"".join(self._news(tape, ongoing))
+                if ongoing is None and (last := await self._last(tape)) is not None:
+                    yield chunk + last
+                    return
+                if chunk or quiet >= SILENCE_S:
+                    yield chunk or b": still here\n\n"
+                    quiet = 0.0
+                quiet += await self._wait()
+        finally:
+            if tape is not None:
+                tape.unlisten(self._ring)
+            self._parts.streams.leave()
+
+    def _ring(self) -> None:
+        """From the run's thread: once, until it was heard."""
+        if not self._ringing:
+            self._ringing = True
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    async def _wait(self) -> float:
+        began = self._loop.time()
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._bell.wait()
+        except TimeoutError:
+            pass
+        self._bell.clear()
+        self._ringing = False
+        return self._loop.time() - began
+
+    def _news(self, tape: Tape | None, ongoing: Ongoing | None) -> list[bytes]:
+        found = []
+        state = ongoing.state if ongoing is not None else self._run.state
+        if state != self._said and state not in ENDED and (ongoing is not None or self._said is None):
+            self._said = state
+            found.append(self._event("state", {"id": self._run.id, "state": state}))
+        if tape is not None:
+            found += [self._output(piece, last=False) for piece in tape.after(self._offsets)]
+        return [event for event in found if event]
+
+    async def _last(self, tape: Tape | None) -> bytes | None:
+        """How it ended, once the record says so; with what of the output was not told before."""
+        run = await asyncio.to_thread(visible, self._parts, self._asked)
+        self._run = run
+        if run.state not in ENDED and run.state != "refused":
+            return None
+        found = []
+        pieces = tape.after(self._offsets) if tape is not None else _kept(run, self._offsets)
+        found += [self._output(piece, last=True) for piece in pieces]
+        stderr = "" if run.outcome is None else text_of(run.outcome.stderr)[0]
+        found.append(self._event("end", item_of_run(self._parts, run, stderr)))
+        return b"".join(found)
+
+    def _output(self, piece: Piece, *, last: bool) -> bytes:
+        """No half character at the end of a piece: what is cut comes with the next one."""
+        content = piece.content if last else whole_characters(piece.content)
+        if not content:
+            return b""
+        self._offsets[piece.stream] = piece.offset + len(content)
+        shape: dict[str, Any] = {"stream": piece.stream, "offset": piece.offset}
+        try:
+            shape["text"] = content.decode("utf-8")
+        except UnicodeDecodeError:
+            shape |= {"text": content.decode("utf-8", "replace"), "b64": base64.b64encode(content).decode("ascii")}
+        return self._event("output", shape)
+
+    def _event(self, name: str, shape: dict[str, Any]) -> bytes:
+        place = f"{self._offsets['stdout']}-{self._offsets['stderr']}"
+        text = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
+        return f"id: {place}\nevent: {name}\ndata: {text}\n\n".encode("utf-8", "replace")
+
+
+def _kept(run: Run, offsets: dict[str, int]) -> list[Piece]:
+    if run.outcome is None:
+        return []
+    streams = (("stdout", run.outcome.stdout), ("stderr", run.outcome.stderr))
+    pieces = [Piece(name, offsets[name], stream.kept[offsets[name] :]) for name, stream in streams]
+    return [piece for piece in pieces if piece.content]
