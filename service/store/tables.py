@@ -19,7 +19,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA_REVISION: Final = "0002"
+SCHEMA_REVISION: Final = "0003"
 
 metadata = MetaData(
     naming_convention={
@@ -350,4 +350,61 @@ anchors = Table(
     Column("repository", Text, nullable=False),
     Column("branch", Text, nullable=False),
     Column("commit_id", LargeBinary, nullable=False),
+)
+
+# People who signed in: only the SHA-256 of what their cookie holds. `who` is the actor's name without `person:`.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("who", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("via", Text, nullable=False),  # link, forgejo
+    Column("opened_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("closed_at", Text),
+)
+
+# One-time sign-in links (`bitong login`): spent by POST, once.
+sign_in_links = Table(
+    "sign_in_links",
+    metadata,
+    Column("hash", LargeBinary, primary_key=True),
+    Column("made_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("used_at", Text),
+)
+
+# Answers to intents: what an exact call may name as `match_id`, and what the report of missing tools is made from.
+matches = Table(
+    "matches",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("actor", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("intent", Text, nullable=False),
+    Column("found", Boolean, nullable=False),
+    Column("candidates", Text, nullable=False),
+    Column("taken", Text),  # the tool that was run for it, once one succeeded
+)
+Index("ix_matches_actor", matches.c.actor, matches.c.seq)
+Index("ix_matches_found", matches.c.found, matches.c.seq)
+
+# What accepted matches taught: words of an intent, for a tool as long as what it does stays the same (`meaning`).
+learned_intents = Table(
+    "learned_intents",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("tool", Text, nullable=False),
+    Column("meaning", LargeBinary, nullable=False),
+    Column("intent", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("learned_at", Text, nullable=False),
+    Column("learn_index", Integer, nullable=False),
+    UniqueConstraint("tool", "intent", "actor"),
 )
