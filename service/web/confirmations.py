@@ -40,6 +40,7 @@ def show_confirmation(parts: Parts, asked: Asked) -> Answer:
 def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
     """Approve: it runs, and the answer is `/exec`'s. Reject: the confirmation as it is then."""
     need(asked.actor, ["exec"])
+    parts.execution.confirmations.show(asked.path["id"], asked.actor)
     approve, reason = _decision(asked.body)
     if not approve:
         rejected = parts.execution.confirmations.reject(asked.path["id"], asked.actor, reason)
@@ -78,7 +79,6 @@ def _item(asked: Confirmation, parameters: Mapping[str, Any] | None) -> dict[str
     return {
         "id": asked.id,
         "state": asked.state,
-        "run": asked.run,
         "tool": asked.tool,
         "version": asked.version,
         "commit": asked.commit,

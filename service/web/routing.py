@@ -51,12 +51,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a handler gives back. `content` is JSON-ready, or bytes with their own media type."""
+    """What a handler gives back. `content` is JSON-ready, or bytes with their own media type; `cookies` to be set."""
 
     content: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     media_type: str = JSON
+    cookies: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class Route:
     """One row of the table: what is asked, who may, and who answers.
 
     `pool`: exec, hooks or reads, each with threads of its own so that one cannot starve another. `max_body`: the name of
-    the part's limit in bytes. `render_error`: the shape of errors where it is not problem details.
+    the part's limit in bytes. `render_error`: the shape of errors where it is not problem details. `page`: for people, who
+    show a cookie instead of a token; how its errors look to them.
     """
 
     method: str
@@ -95,6 +97,7 @@ class Route:
     pool: str = "reads"
     takes_body: bool = False
     render_error: Callable[[BitongError, Asked | None], Answer] | None = None
+    page: Callable[[Any, BitongError, Asked], Answer] | None = None
 
 
 class Pools:
@@ -113,7 +116,8 @@ class Pools:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-Authenticate = Callable[[Request, tuple[str, ...]], Actor]
+Authenticate = Callable[[Request, Route], Actor]
+NOBODY: Final = Actor("nobody", frozenset())
 
 
 class Endpoint:
@@ -133,9 +137,11 @@ class Endpoint:
         began = time.monotonic()
         asked: Asked | None = None
         try:
-            actor = self._authenticate(request, self.route.access)
+            if self.route.page is not None:
+                asked = _asked(request, NOBODY)  # a page's failures are pages too, also for nobody
+            actor = self._authenticate(request, self.route)
             body = await self._body(request) if self.route.takes_body else b""
-            asked = Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body)
+            asked = _asked(request, actor, body)
             found = await self._pools.run(self.route.pool, partial(self._handle, asked))
             if isinstance(found, Streamed):
                 return StreamingResponse(found.chunks(), headers=_STREAM_HEADERS, media_type=found.media_type)
@@ -180,6 +186,8 @@ class Endpoint:
         return await read_body(request, self._max_body(), deadline)
 
     def _failed(self, error: BitongError, asked: Asked | None) -> Answer:
+        if self.route.page is not None and asked is not None:
+            return self.route.page(self._parts, error, asked)
         if self.route.render_error is not None:
             answer = self.route.render_error(error, asked)
         else:
@@ -208,6 +216,8 @@ def respond(answer: Answer) -> Response:
     response = Response(content, answer.status, headers)
     if content or answer.status not in (202, 204, 304):
         response.headers["Content-Type"] = answer.media_type
+    for cookie in answer.cookies:
+        response.headers.append("Set-Cookie", cookie)
     return response
 
 
@@ -263,6 +273,10 @@ def request_id(headers: Mapping[str, str]) -> str:
     given = headers.get("x-request-id", "")
     plain = 0 < len(given) <= 64 and given.isascii() and all(c.isalnum() or c in "-_." for c in given)
     return given if plain else uuid7()
+
+
+def _asked(request: Request, actor: Actor, body: bytes = b"") -> Asked:
+    return Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body)
 
 
 def _query(request: Request) -> dict[str, str]:

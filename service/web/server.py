@@ -19,6 +19,7 @@ from service.web.errors import INTERNAL, problem
 from service.web.parts import Parts
 from service.web.routing import (
     METRICS,
+    NOBODY,
     OPEN,
     PROBLEM,
     SIGNED,
@@ -33,7 +34,6 @@ from service.web.routing import (
 )
 
 API: Final = "/api/v1"
-NOBODY: Final = Actor("nobody", frozenset())
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?\Z", re.ASCII)
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 

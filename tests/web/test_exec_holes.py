@@ -244,8 +244,8 @@ def test_readyz_names_parts_and_ages_and_counts_nothing(shared: BitongService) -
 
 
 def test_a_call_over_the_limits_still_says_what_was_found(parts: Parts) -> None:
-    """429: the six fields with the method, and the definition that was found."""
-    service = parts.service(_repo(parts), max_runs=1)
+    """429, where nobody may wait: the six fields with the method, and the definition that was found."""
+    service = parts.service(_repo(parts), max_runs=1, max_queue=0)
     service.tools()  # the client that both threads use
     with ThreadPoolExecutor(1) as pool:
         long = pool.submit(service.run, "local-exec", {"cmd": "sleep 2"})

@@ -1,11 +1,10 @@
 """Confirmations in the OpenAPI document."""
 
-from typing import Final
-
+from service.domain.confirmations import REASON_CHARACTERS, STATES
 from service.web.described.forms import Schema, listing, nullable, record, ref, text, whole
-from service.web.described.words import LATER, Text, here_is
+from service.web.described.words import Body, Text, here_is
 
-STATES: Final = ("waiting", "approved", "rejected", "expired", "dropped")
+OVER = (*(f"confirmation-{state}" for state in STATES if state != "waiting"), "definition-changed", "rights-ended")
 
 
 def schemas() -> dict[str, Schema]:
@@ -35,22 +34,26 @@ def schemas() -> dict[str, Schema]:
     }
     decision = text("approve：执行；reject：不执行。", enum=["approve", "reject"])
     return {
-        "ConfirmationAsked": record(asked | {"display": text(), "why": text(), "preview": preview}, **LATER),
-        "Confirmation": record(item, **LATER),
+        "ConfirmationAsked": record(asked | {"display": text(), "why": text(), "preview": preview}),
+        "Confirmation": record(item),
+        "ConfirmationOrRun": {"oneOf": [ref("Confirmation"), ref("ExecEnded")]},
         "ConfirmationPage": listing("Confirmation"),
-        "ConfirmationAnswer": record({"decision": decision}, {"reason": nullable(text())}, **LATER),
+        "ConfirmationAnswer": record(
+            {"decision": decision}, {"reason": nullable(text(f"Its first {REASON_CHARACTERS} characters are kept."))}
+        ),
     }
 
 
 def routes() -> dict[str, Text]:
     """Method and path below the API's root → what is said of the route."""
-    gone = {404: ("not-found",)}
+    gone = {404: ("unknown-confirmation",)}
     return {
         "GET /confirmations": Text(
             "confirmations",
             "What waits for a confirmation, and what was answered",
             "等待确认的与已经答复的。",
             "Asked by this actor, or such as it may answer.",
+            query={"state": text(enum=list(STATES))},
             pages=True,
             answers=here_is("ConfirmationPage"),
         ),
@@ -69,7 +72,13 @@ def routes() -> dict[str, Text]:
             "Approve runs it and answers as `/exec` does; reject answers with the confirmation. Needs `confirm`, and `exec` for "
             "that tool.",
             body="ConfirmationAnswer",
-            answers=here_is("Confirmation", "It was rejected; an approved one answers as `/exec` does."),
-            problems=gone | {409: ("conflict",)},
+            answers={
+                200: Body(
+                    "拒绝：这次确认；批准：同 /exec。Rejected: the confirmation; approved: as `/exec`.",
+                    "ConfirmationOrRun",
+                ),
+                202: Body("已批准，仍在进行。Approved; it goes on.", "ExecAccepted"),
+            },
+            problems=gone | {403: ("forbidden", "self-confirmation"), 409: OVER, 429: ("busy",)},
         ),
     }

@@ -17,6 +17,7 @@ _TREE: Final = "7b0f1f6c2de94a35b8c1d6e09f4a7325c8b1e9d4"
 _BLOB: Final = "c3d2e1f00918273645546372819a0b1c2d3e4f50"
 _SHA256: Final = hashlib.sha256(b"TOOL.hdlp").hexdigest()
 _RUN: Final = "01970f2b-6c3e-7a41-9b58-3f2d1c0e4a57"
+_CONFIRMATION: Final = "01970f2b-7d11-7b20-8c44-9a0b1c2d3e4f"
 _TOKEN: Final = "01970f2a-11d0-7c02-8e3a-5b6c7d8e9f01"  # noqa: S105 - an id
 _AT: Final = "2026-05-31T08:00:00.000Z"
 _ENDED: Final = "2026-05-31T08:00:00.012Z"
@@ -29,7 +30,7 @@ _NOT_FOUND: Final = "sh: 1: gitt: not found\n"
 
 def examples() -> dict[str, dict[str, Any]]:
     """Name of a schema, with `/status` where a status has its own → name of the example → the example."""
-    return _calls() | _answers() | _tools() | _runs() | _registrations() | _log() | _others()
+    return _calls() | _answers() | _tools() | _runs() | _confirmations() | _registrations() | _log() | _others()
 
 
 def problem_example(status: int, code: str) -> dict[str, Any]:
@@ -216,6 +217,33 @@ def _runs() -> dict[str, dict[str, Any]]:
         "problems": [],
     }
     return {"RunPage": {"hello": {"items": [item], "next": None}}, "RunInFull": {"hello": ran | item | more}}
+
+
+def _confirmations() -> dict[str, dict[str, Any]]:
+    asked = {
+        "id": _CONFIRMATION,
+        "state": "waiting",
+        "tool": "shell-exec",
+        "version": 1,
+        "commit": _COMMIT,
+        "sha256": _SHA256,
+        "params": {"cmd": "systemctl restart nginx"},
+        "params_digest": hashlib.sha256(b"salt and parameters").hexdigest(),
+        "preview": {"node": "BS-SG-001", "method": "exec", "argv": ["/bin/sh", "-c", "systemctl restart nginx"]},
+        "actor": _ACTOR,
+        "asked_at": _AT,
+        "expires_at": "2026-05-31T08:15:00.000Z",
+        "answered_by": None,
+        "answered_at": None,
+        "reason": None,
+        "self": None,
+    }
+    rejected = {"state": "rejected", "answered_by": _ACTOR, "answered_at": _ENDED, "reason": "现在不行", "self": True}
+    return {
+        "Confirmation": {"waiting": asked},
+        "ConfirmationOrRun": {"rejected": asked | rejected},
+        "ConfirmationPage": {"waiting": {"items": [asked], "next": None}},
+    }
 
 
 def _registrations() -> dict[str, dict[str, Any]]:

@@ -26,9 +26,7 @@ def routes() -> dict[str, Text]:
             "to three candidates and runs nothing; it needs `read` too. Every answer to a call begins with the seed's six "
             "fields, also when nothing ran. A caller that goes away cancels nothing.",
             headers={
-                "Idempotency-Key": text(
-                    "Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200, **LATER
-                )
+                "Idempotency-Key": text("Makes a repeat safe; belongs to the actor, lives 7 days.", maxLength=200)
             },
             body="ExecRequest",
             answers=_cases(),
@@ -47,8 +45,9 @@ def _cases() -> dict[int, Body]:
             "它运行了，成功与否见 ok；或候选。It ran, well or not: see `ok`. Of an intent: candidates.", "ExecAnswer"
         ),
         202: Body(
-            "还在运行，或等待确认；尚未提供。It goes on, or waits for a confirmation. Not available yet.",
+            "还在进行，或等待确认。It goes on, or waits for a confirmation.",
             "ExecAccepted",
+            codes=("accepted", "needs-confirmation"),
         ),
         400: refused(400, "bad-request", "body-timeout"),
         401: refused(401, "unauthenticated", headers=("WWW-Authenticate",)),
@@ -64,7 +63,10 @@ def _cases() -> dict[int, Body]:
 
 
 _UNKNOWN: Final = ("unknown-tool", "removed-tool")
-_CONFLICTS: Final = ("not-active", "orphaned", "definition-changed", "key-reused", "not-allowed", "store-changed")
+_CONFLICTS: Final = (
+    *("not-active", "orphaned", "definition-changed", "key-reused", "not-allowed", "store-changed"),
+    *("cancelled", "rights-ended", "confirmation-rejected", "confirmation-expired", "confirmation-dropped"),
+)
 
 
 def _calls() -> dict[str, Schema]:
@@ -85,7 +87,6 @@ def _calls() -> dict[str, Schema]:
                     "description": "false：立即返回202。False answers 202 with the run at once.",
                     "type": "boolean",
                     "default": True,
-                    **LATER,
                 },
                 "match_id": nullable(ref("Id", "From a match of the same actor.")),
             },
@@ -135,7 +136,6 @@ def _answers() -> dict[str, Schema]:
             _six(const=False) | found | ran | said,
             {"confirmation": ref("ConfirmationAsked")},
             "It goes on, or waits for a confirmation.",
-            **LATER,
         ),
         "ExecUnknown": record(
             _six(const=False) | {"found": {"const": False}, "suggestion": {"const": SUGGESTION}} | said,

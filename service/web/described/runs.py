@@ -9,6 +9,7 @@ from service.web.described.words import Body, Text, between, here_is
 from service.web.lists import COMMIT
 
 BYTES: Final = "application/octet-stream"
+EVENTS: Final = "text/event-stream"
 
 
 def schemas() -> dict[str, Schema]:
@@ -126,14 +127,18 @@ def routes() -> dict[str, Text]:
             "runs",
             "A run as it goes",
             "状态与输出，随到随发。",
-            "Server-sent events: state and output as it comes.",
-            problems=gone,
+            "Server-sent events: `state` {id, state}; `output` {stream, offset, text, b64?}, where a jump in `offset` says what "
+            "was skipped; `end` with the run's item, the last one. Last-Event-ID resumes.",
+            headers={"Last-Event-ID": text("The id of the last event that was read.")},
+            answers={200: Body("事件流。The stream.", None, EVENTS)},
+            problems=gone | {429: ("busy",)},
         ),
         "POST /runs/{id}/cancel": Text(
             "runs",
             "End a run",
             "终止整个进程树。exec：自己的运行；admin：任何运行。",
-            "Kills the whole process tree. `exec`: its own run; `admin`: any.",
-            problems=gone | {409: ("conflict",)},
+            "Kills the whole process tree. `exec`: its own run; `admin`: any. Answers with the run as it is then.",
+            answers=here_is("RunInFull"),
+            problems=gone | {409: ("run-over",)},
         ),
     }
