@@ -9,7 +9,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -18,21 +18,17 @@ import structlog
 import uvicorn
 from starlette.applications import Starlette
 
-from service import __version__, logs
+from service import __version__, building, logs
 from service.domain.audit import SYSTEM, Fact
+from service.domain.confirmations import Confirmation
 from service.domain.definitions import Definition, Problem
-from service.domain.executors import Executor
 from service.domain.history import Progress
+from service.domain.runs import Run, without_output
 from service.errors import BitongError, UsageError
 from service.execution.attempts import Attempts
 from service.execution.checks import Checks
 from service.execution.confirm import Confirmations
 from service.execution.execute import Execution
-from service.execution.executors.gatekeeper import GatekeeperExecutor
-from service.execution.executors.gatekeeper import Node as GatekeeperNode
-from service.execution.executors.gatekeeper_answer import AnswerFields
-from service.execution.executors.sandbox import Sandbox
-from service.execution.executors.shell import ShellExecutor
 from service.execution.ongoing import Ongoing
 from service.execution.queue import Queue
 from service.execution.recovery import recover
@@ -40,18 +36,20 @@ from service.execution.turns import Turns
 from service.intake.definitions.schema import tool_schema
 from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
-from service.intake.mirror.looking import Mirror
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
 from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, listen, loopback_of
 from service.settings import Settings, load, refuse_open_file, refuse_unsafe
+from service.store import tools
 from service.store.database import Database, Transaction
 from service.store.folder import Control, DataFolder
 from service.store.migrations import ensure_schema
 from service.web.auth import Authority
+from service.web.feed import Feed
 from service.web.metrics import Metrics
 from service.web.openapi import document
 from service.web.parts import Parts
+from service.web.people import People, Sessions
 from service.web.protocol import Protocol
 from service.web.routing import Pools
 from service.web.server import create_application
@@ -84,16 +82,18 @@ class Bitong:
         except BaseException:
             self.folder.unlock()
             raise
-        self.authority = Authority(self.database, control.token if control else None)
+        self.sessions = Sessions(self.database, settings.session_hours)
+        self.authority = Authority(self.database, self.sessions, control.token if control else None)
         self.metrics = Metrics()
-        self.sandbox = _sandbox(settings)
-        self.executors = _executors(settings, self.sandbox)
-        self.mirror = _mirror(settings)
+        self.feed = Feed()
+        self.sandbox = building.sandbox(settings)
+        self.executors = building.executors(settings, self.sandbox)
+        self.mirror = building.mirror(settings)
         self.identity = RepositoryIdentity(
             fixed=settings.repository_id,
             repository_url=settings.repository_url,
             api_url=settings.forgejo_url,
-            token=_reveal(settings.forgejo_token),
+            token=building.reveal(settings.forgejo_token),
         )
         self.ingest = Ingest(
             self.database,
@@ -105,7 +105,9 @@ class Bitong:
             progress=progress,
         )
         self.worker = Worker(self.ingest, interval_s=settings.poll_interval_s, looked=self._looked)
-        self.attempts = Attempts(self.database, self.authority.standing, settings.confirmation_ttl_s)
+        self.attempts = Attempts(
+            self.database, self.authority.standing, settings.confirmation_ttl_s, began=self._happened
+        )
         self.execution = self._execution()
         self._open_log()
 
@@ -124,7 +126,7 @@ class Bitong:
             checks=checks,
             runners=settings.max_runs,
             max_wait_s=settings.max_wait_s,
-            ended=self.metrics.count,
+            happened=self._happened,
         )
         return Execution(
             self.database,
@@ -132,10 +134,15 @@ class Bitong:
             key=self.folder.key("parameters"),
             checks=checks,
             confirmations=Confirmations(
-                self.database, standing, ttl_s=settings.confirmation_ttl_s, allow_self=settings.confirm_self
+                self.database,
+                standing,
+                ttl_s=settings.confirmation_ttl_s,
+                allow_self=settings.confirm_self,
+                told=self._asked,
+                refused=self._happened,
             ),
             turns=turns,
-            refused=self.metrics.count,
+            refused=self._happened,
         )
 
     def start(self) -> None:
@@ -179,6 +186,7 @@ class Bitong:
         return Parts(
             database=self.database,
             authority=self.authority,
+            people=People(self.sessions, building.forge(settings), settings.language, building.commits(settings)),
             execution=self.execution,
             ingest=self.ingest,
             worker=self.worker,
@@ -197,14 +205,35 @@ class Bitong:
             max_body={"hooks": settings.max_hook_bytes, "params": settings.max_params_bytes},
             max_wait_s=settings.max_wait_s,
             streams=Streams(),
+            feed=self.feed,
             checkpoint=lambda _: None,
             warn=self._warn,
             schema=tool_schema,
             openapi=lambda: document(settings.public_url),
         )
 
+    def _happened(self, run: Run) -> None:
+        """A run waits, began, ended, or was refused."""
+        self.metrics.count(run)
+        self.feed.publish("run", without_output(run))
+
+    def _asked(self, confirmation: Confirmation) -> None:
+        self.feed.publish("confirmation", confirmation)
+
     def _looked(self, look: Look) -> None:
         self.metrics.looks.labels(look.outcome).inc()
+        self.feed.publish("sync", look)
+        if not (look.registered or look.removed or look.rejected):
+            return
+        index = self.ingest.index
+        self.feed.publish("index", index.revision)
+        for name in dict.fromkeys((*look.registered, *look.removed)):
+            if (tool := index.get(name)) is not None:
+                self.feed.publish("registration", tool)
+        for name in look.rejected:
+            with self.database.read() as connection:
+                for rejection in tools.list_rejections(connection, before=None, limit=1, tool=name, current=True):
+                    self.feed.publish("registration", rejection)
 
     def _open_log(self) -> None:
         origin = self.settings.log_origin or f"bitong/{socket.gethostname()}"
@@ -319,51 +348,6 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     )
     asyncio.run(Server(config, bitong.begin_to_end).serve(sockets=[listener]))
     pools.close()
-
-
-def _mirror(settings: Settings) -> Mirror | None:
-    if settings.repository_url is None:
-        return None
-    mirror = Mirror(
-        folder=Path(settings.data_dir) / "mirror.git",
-        url=settings.repository_url,
-        branch=settings.repository_branch,
-        tools_path=settings.tools_path,
-        username=settings.repository_username,
-        token=_reveal(settings.repository_token),
-        deadline_s=float(settings.fetch_timeout_s),
-    )
-    mirror.start()
-    return mirror
-
-
-def _sandbox(settings: Settings) -> Sandbox:
-    return Sandbox(
-        settings.shell_sandbox,
-        read_paths=settings.shell_read_paths,
-        network=settings.shell_network,
-        tmp_bytes=settings.shell_tmp_bytes,
-        shm_bytes=settings.shell_tmp_bytes,
-    )
-
-
-def _executors(settings: Settings, sandbox: Sandbox) -> Mapping[str, Executor]:
-    nodes = {
-        name: GatekeeperNode(
-            url=node.url,
-            token=_reveal(node.token),
-            fields=AnswerFields.read(node.answer),
-            insecure=node.insecure,
-            argv=node.argv,
-            cmd=node.cmd,
-        )
-        for name, node in settings.nodes.items()
-    }
-    return {"shell": ShellExecutor(sandbox), "gatekeeper": GatekeeperExecutor(nodes, settings.gatekeeper_default)}
-
-
-def _reveal(secret: Any) -> str | None:
-    return None if secret is None else secret.reveal()
 
 
 def _digest(value: Any) -> str:

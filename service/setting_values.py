@@ -102,6 +102,15 @@ def table(value: Any) -> Mapping[str, Any]:
     return parsed
 
 
+def scopes(value: Any) -> Mapping[str, Any]:
+    """A table from names to lists of scopes."""
+    held = table(value)
+    for granted in held.values():
+        if not isinstance(granted, list) or not granted or not set(granted) <= {"read", "exec", "confirm", "admin"}:
+            raise ValueError("a table of names, each with a list of read, exec, confirm or admin")
+    return held
+
+
 def _json(value: Any) -> Any:
     if not isinstance(value, str):
         return value

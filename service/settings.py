@@ -61,6 +61,7 @@ SETTINGS: Final = (
     Setting("tools_path", "tools", "the folder of tools in the repository", values.folder_path),
     Setting("repository_username", "bitong", "user name for git over HTTP", values.text),
     Setting("repository_token", None, "token for git over HTTP", values.secret, secret=True),
+    Setting("repository_insecure", False, "let repository_token go over plain http to another host", values.flag),
     Setting("fetch_timeout_s", 300, "seconds that one look at the repository may take in all", values.whole(5, 86_400)),
     Setting("webhook_secret", None, "the webhook's secret; without it hooks are refused", values.secret, secret=True),
     Setting(
@@ -69,11 +70,38 @@ SETTINGS: Final = (
     Setting("max_hook_bytes", 16 * _MIB, "bytes of a webhook's body", values.whole(1024, 1024 * _MIB)),
     Setting("poll_interval_s", 60, "seconds between looks that heal lost hooks", values.whole(1, 86_400)),
     Setting("forgejo_url", None, "the forge's API from this host, ending in /api/v1", values.url),
+    Setting(
+        "forgejo_public_url", None, "the forge as people reach it; forgejo_url without /api/v1 unless set", values.url
+    ),
+    Setting(
+        "forgejo_tools_token",
+        None,
+        "the token of git-forgejo tools, apart from the service's",
+        values.secret,
+        secret=True,
+    ),
+    Setting(
+        "forgejo_operations",
+        None,
+        "operations that git-forgejo tools may call, shell globs; reading repositories and issues unless set",
+        values.texts,
+    ),
     Setting("forgejo_token", None, "the service's own token for the forge's API", values.secret, secret=True),
     Setting(
         "gatekeepers", {}, "name → {url, token or token_file, answer, argv, cmd, insecure}", values.table, secret=True
     ),
     Setting("gatekeeper_default", None, "the node of definitions that name none", values.text),
+    Setting("forgejo_insecure", False, "let the forge's tokens go over plain http to another host", values.flag),
+    Setting("hlpd_api_url", None, "the persona database's API, with its path if it has one", values.url),
+    Setting("hlpd_api_token", None, "the token for it", values.secret, secret=True),
+    Setting("hlpd_api_rpc_path", "/call", "where it takes calls by a method's name", values.text),
+    Setting(
+        "hlpd_api_failed_when",
+        {"ok": False, "error": "not null"},
+        "what means failure in an answer to such a call: field → value, or `not` and a value in JSON",
+        values.table,
+    ),
+    Setting("hlpd_api_insecure", False, "let its token go over plain http to another host", values.flag),
     Setting(
         "shell_sandbox",
         "bubblewrap",
@@ -92,6 +120,11 @@ SETTINGS: Final = (
     Setting("confirm_self", True, "whether who asked may confirm it too", values.flag),
     Setting("shutdown_grace_s", 10, "seconds that runs may go on after SIGTERM", values.whole(0, 3600)),
     Setting("log_origin", None, "the log's name; bitong/<host> unless set", values.text),
+    Setting("oauth_client_id", None, "the id of an OAuth2 application of the forge, for signing in", values.text),
+    Setting("oauth_client_secret", None, "that application's secret", values.secret, secret=True),
+    Setting("oauth_scopes", {}, "a Forgejo user, group or group:team → [read, exec, confirm, admin]", values.scopes),
+    Setting("session_hours", 12, "hours until somebody signed in has to sign in again", values.whole(1, 24 * 90)),
+    Setting("language", "zh", "of pages when the reader's is unknown: zh or en", values.one_of("zh", "en")),
     Setting("metrics_public", False, "whether /metrics is open to everybody", values.flag),
 )
 _BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
@@ -151,15 +184,23 @@ def load(environment: Mapping[str, str], config: Path | None = None) -> Settings
     return Settings(read)
 
 
+# Where bearer tokens go besides gatekeepers: the address's setting, those of its tokens, and the operator's leave.
+_PLACES: Final = (
+    ("repository_url", ("repository_token",), "repository_insecure"),
+    ("forgejo_url", ("forgejo_token", "forgejo_tools_token"), "forgejo_insecure"),
+    ("hlpd_api_url", ("hlpd_api_token",), "hlpd_api_insecure"),
+)
+
+
 def refuse_unsafe(settings: Settings) -> None:
     """Refuse what `serve` must not start with: bearer tokens over plain http off this host (cases.md R16)."""
     for name, node in settings.nodes.items():
         if node.token is not None and not node.insecure and not _is_safe(node.url):
-            raise _unsafe(f"gatekeepers.{name}")
-    if settings.repository_token is not None and not _is_safe(settings.repository_url or ""):
-        raise _unsafe("repository_url")
-    if settings.forgejo_token is not None and not _is_safe(settings.forgejo_url or ""):
-        raise _unsafe("forgejo_url")
+            raise _unsafe(f"gatekeepers.{name}", "insecure")
+    for url, tokens, insecure in _PLACES:
+        holds = any(getattr(settings, token) is not None for token in tokens)
+        if holds and not getattr(settings, insecure) and not _is_safe(getattr(settings, url) or ""):
+            raise _unsafe(url, insecure)
     if settings.database_url is not None:
         raise UsageError(
             Message(
@@ -276,11 +317,11 @@ def _bad(name: str, wants: str) -> UsageError:
     )
 
 
-def _unsafe(name: str) -> UsageError:
+def _unsafe(name: str, insecure: str) -> UsageError:
     return UsageError(
         Message(
-            f"设置 {name}：令牌只能经 https 或本机回环地址发送。请改用 https，或写明 insecure = true。",
-            f"The setting {name}: a bearer token goes over https or loopback only. Use https, or say insecure = true there.",
+            f"设置 {name}：令牌只能经 https 或本机回环地址发送。请改用 https，或写明 {insecure} = true。",
+            f"The setting {name}: a bearer token goes over https or loopback only. Use https, or say {insecure} = true.",
         )
     )
 

@@ -30,6 +30,13 @@ def test_the_five_tools_of_the_seed_are_shipped():
     assert names >= {"shell-exec", "git-ops", "file-read", "file-write", "http-request"}
 
 
+def test_the_persona_database_has_an_example_too():
+    """executors.md, Shipped tools: every executor has a working one."""
+    definition = definition_in(TOOLS / "persona-read" / "TOOL.hdlp")
+
+    assert (definition.executor, definition.method) == ("hlpd-api", "GET /personas/{personaId}")
+
+
 @each_tool
 def test_a_shipped_tool_registers_without_problem_or_warning(file: Path):
     reading = read_definition(file.read_bytes(), file.parent.name)

@@ -35,8 +35,30 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A person who signed in, as kept: the hash of what their cookie holds. `who` is the actor's name without `person:`.
+
+    `via`: link (a one-time link made on this host) or forgejo.
+    """
+
+    id: str
+    hash: bytes
+    who: str
+    name: str
+    scopes: tuple[str, ...]
+    via: str
+    opened_at: str
+    expires_at: str
+    closed_at: str | None = None
+
+    def live(self, now: str) -> bool:
+        """Whether it opens anything at `now` (RFC 3339 UTC)."""
+        return self.closed_at is None and now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: `token:<id>` or the operator's own commands. A tool outside `tools` does not exist for them."""
+    """Who asks: `token:<id>`, `person:<sub>` or the operator's own commands. A tool outside `tools` does not exist for them."""
 
     name: str
     scopes: frozenset[str]
@@ -57,6 +79,11 @@ OPERATOR: Final = Actor("operator", frozenset({"read", "admin"}))  # commands be
 def actor_of(token: Token) -> Actor:
     """The actor a live token stands for."""
     return Actor(f"token:{token.id}", frozenset(token.scopes), token.tools)
+
+
+def person_of(session: Session) -> Actor:
+    """The actor that somebody signed in is."""
+    return Actor(f"person:{session.who}", frozenset(session.scopes))
 
 
 def new_token() -> str:

@@ -20,6 +20,10 @@ class Index:
             fresh.pop(name, None)
         return Index(fresh.values(), revision)
 
+    def get(self, name: str) -> Tool | None:
+        """A name, whoever asks."""
+        return self._tools.get(name)
+
     def find(self, name: str, actor: Actor) -> Tool | None:
         """A name as this actor sees it: one outside its patterns does not exist."""
         tool = self._tools.get(name)

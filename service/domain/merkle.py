@@ -1,6 +1,7 @@
-"""The tree of RFC 6962 §2.1 as it grows: hash a leaf, append it, ask for the root. No I/O."""
+"""The tree of RFC 6962 §2.1 as it grows: hash a leaf, append it, ask for the root or a proof. No I/O."""
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 EMPTY_ROOT = hashlib.sha256(b"").digest()
@@ -91,3 +92,74 @@ class TiledLog:
         """The tree head over all leaves, 32 bytes."""
         peaks = [peak for frontier in reversed(self.levels) for peak in frontier.peaks]
         return Frontier(self.size, tuple(peaks)).root()
+
+
+Nodes = Callable[[int, int, int], Sequence[bytes]]  # (level, first, count) → leaf hashes (level 0) or roots of tiles
+Range = tuple[int, int]  # leaves from the first up to, not including, the second
+
+
+def root_of(leaves: Range, nodes: Nodes) -> bytes:
+    """The root over a stretch of leaves that is a subtree of the log, from its largest whole tiles on; at most 255 a level.
+
+    Raises LookupError where a node is not there.
+    """
+    first, last = leaves
+    level, span = 0, 1
+    while span * TILE <= last - first:
+        level, span = level + 1, span * TILE
+    peaks: list[bytes] = []
+    while first < last:
+        count = (last - first) // span
+        if count:
+            found = nodes(level, first // span, count)
+            if len(found) != count:
+                raise LookupError(f"nodes {first // span} to {first // span + count} of level {level}")
+            frontier = Frontier()
+            for node in found:
+                frontier = frontier.append(node)
+            peaks += frontier.peaks
+            first += count * span
+        level, span = level - 1, span // TILE
+    return Frontier(last, tuple(peaks)).root()
+
+
+def inclusion_ranges(index: int, size: int) -> list[Range]:
+    """The subtrees whose roots prove that leaf `index` is in a tree of `size` (RFC 6962 §2.1.1), nearest the leaf first."""
+    first, last = 0, size
+    path: list[Range] = []
+    while last - first > 1:
+        middle = first + _split(last - first)
+        if index < middle:
+            path.append((middle, last))
+            last = middle
+        else:
+            path.append((first, middle))
+            first = middle
+    return path[::-1]
+
+
+def consistency_ranges(older: int, newer: int) -> list[Range]:
+    """The subtrees whose roots prove that a tree of `newer` leaves extends one of `older` (RFC 6962 §2.1.2).
+
+    Empty where there is nothing to prove: the older is empty, or both are the same.
+    """
+    if older in (0, newer):
+        return []
+    first, last = 0, newer
+    path: list[Range] = []
+    while last != older:
+        middle = first + _split(last - first)
+        if older <= middle:
+            path.append((middle, last))
+            last = middle
+        else:
+            path.append((first, middle))
+            first = middle
+    if first > 0:  # else the older tree is this subtree, whose root the verifier has
+        path.append((first, last))
+    return path[::-1]
+
+
+def _split(count: int) -> int:
+    """The largest power of two smaller than `count`."""
+    return 1 << (count - 1).bit_length() - 1

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import rfc8785
@@ -97,6 +97,15 @@ class Run:
     def ok(self) -> bool:
         """Whether the tool ran and succeeded."""
         return self.state == "succeeded"
+
+
+def without_output(run: Run) -> Run:
+    """The run as lists show it: of its output nothing but the beginning of what was on standard error."""
+    outcome = run.outcome
+    if outcome is None:
+        return run
+    stderr = replace(outcome.stderr, kept=outcome.stderr.kept[: 4 * ERROR_CHARACTERS])
+    return replace(run, outcome=replace(outcome, stdout=replace(outcome.stdout, kept=b""), stderr=stderr))
 
 
 def method_text(definition: Definition) -> str:

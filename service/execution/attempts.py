@@ -15,7 +15,7 @@ from service.domain.runs import NOTHING, Run
 from service.domain.times import later
 from service.errors import CannotRecord, Conflict, Forbidden, Message
 from service.execution.ongoing import Ongoing
-from service.execution.receipts import ended_run
+from service.execution.receipts import ended_run, open_run
 from service.store import keys, run_steps, tools
 from service.store.database import Database, Transaction
 from service.store.run_steps import Begun
@@ -32,12 +32,22 @@ class Changed(Exception):
 
 
 class Attempts:
-    """Makes attempts. `standing`: what an actor may now, or None once its right ended; `ttl_s`: how long a yes holds."""
+    """Makes attempts. `standing`: what an actor may now, or None once its right ended; `ttl_s`: how long a yes holds.
 
-    def __init__(self, database: Database, standing: Standing, ttl_s: float) -> None:
+    `began`: told of every run once it is durable as started.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        standing: Standing,
+        ttl_s: float,
+        began: Callable[[Run], None] = lambda _: None,
+    ) -> None:
         self._database = database
         self._standing = standing
         self._ttl_s = ttl_s
+        self._began = began
         self._lock = threading.Lock()
         self._unrecorded = 0
 
@@ -54,6 +64,7 @@ class Attempts:
         begun = self._database.write(lambda transaction: self._begin(transaction, ongoing, node))
         ongoing.started = True
         ongoing.tape.touch()
+        self._began(open_run(begun.seq, ongoing.asked, "started", begun.created_at, begun.entry, node))
         outcome = self._attempt(ongoing, files)
         entry = self._record(begun, ongoing, outcome)
         return ended_run(begun, ongoing.asked, node, outcome, entry)

@@ -1,7 +1,7 @@
 """Asking first: a question is recorded, one transaction decides it, and what waited too long ends (contract/http-api.md)."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -48,14 +48,26 @@ class Approved:
 class Confirmations:
     """Questions and answers. `ttl_s`: how long one waits; `allow_self`: whether asker and answerer may be one.
 
+    `told`: of every question asked or ended; `refused`: of every run that a question's end refused.
     Parameters that hold a secret are kept here, in memory only: with the service they are gone, and the question expires.
     """
 
-    def __init__(self, database: Database, standing: Standing, *, ttl_s: int, allow_self: bool) -> None:
+    def __init__(
+        self,
+        database: Database,
+        standing: Standing,
+        *,
+        ttl_s: int,
+        allow_self: bool,
+        told: Callable[[Confirmation], None] = lambda _: None,
+        refused: Callable[[Run], None] = lambda _: None,
+    ) -> None:
         self._database = database
         self._standing = standing
         self._ttl_s = ttl_s
         self._allow_self = allow_self
+        self._told = told
+        self._refused = refused
         self._lock = threading.Lock()
         self._secrets: dict[str, Mapping[str, Any]] = {}
         self._some_wait = True  # until a sweep finds that none does
@@ -82,6 +94,7 @@ class Confirmations:
             self._forget(question.id)
             raise
         self._some_wait = True
+        self._told(asked)
         return asked
 
     def _question(self, call: Ongoing) -> Confirmation:
@@ -134,13 +147,16 @@ class Confirmations:
     def drop(self, run_id: str, reason: str) -> bool:
         """End the question of a waiting run, as when its asker takes it back; False when none waits."""
 
-        def work(transaction: Transaction) -> bool:
+        def work(transaction: Transaction) -> list[str]:
             waiting = [asked for asked in rows.waiting(transaction.connection) if asked.run == run_id]
             for asked in waiting:
                 _end(transaction, asked, "dropped", SYSTEM, reason)
-            return bool(waiting)
+            return [asked.id for asked in waiting]
 
-        return self._database.write(work)
+        dropped = self._database.write(work)
+        for confirmation_id in dropped:
+            self._ended(confirmation_id)
+        return bool(dropped)
 
     def sweep(self) -> None:
         """End what has expired, and what asked about something that is no longer so. Cheap while nothing waits."""
@@ -152,7 +168,7 @@ class Confirmations:
         ending = [asked.id for asked in waiting if self._ending(asked, changed=asked.id in left) is not None]
         for confirmation_id in ending:
             self._database.write(partial(self._sweep_one, confirmation_id))
-            self._forget(confirmation_id)
+            self._ended(confirmation_id)
         if not waiting:
             self._some_wait = False
             with self._database.read() as connection:  # one may have been asked between
@@ -195,11 +211,23 @@ class Confirmations:
             return self._decided(transaction, asked, run, ending)
 
         decided = self._database.write(work)
+        if decided.answered.state == "approved":
+            self._told(decided.answered)
+        else:
+            self._ended(confirmation_id)
         if decided.answered.state != state:
-            raise _ended(decided.answered)
-        if state != "approved":
-            self._forget(confirmation_id)
+            raise _too_late(decided.answered)
         return decided
+
+    def _ended(self, confirmation_id: str) -> None:
+        """One ended without a yes: its secrets are forgotten, and who listens is told."""
+        self._forget(confirmation_id)
+        with self._database.read() as connection:
+            asked = rows.confirmation(connection, confirmation_id)
+            run = None if asked is None else runs.run(connection, asked.run)
+        if asked is not None and run is not None and asked.state != "waiting":
+            self._told(asked)
+            self._refused(run)
 
     def _decided(self, transaction: Transaction, asked: Confirmation, run: Run, ending: Ending) -> "_Decided":
         answered = rows.confirmation(transaction.connection, asked.id)
@@ -258,7 +286,7 @@ def _over(state: str) -> Conflict:
     return Conflict(Message(f"这个确认请求{zh}。", f"The confirmation {en}."), code=f"confirmation-{state}")
 
 
-def _ended(answered: Confirmation) -> Conflict:
+def _too_late(answered: Confirmation) -> Conflict:
     """What the answerer is told whose answer came too late."""
     if answered.state == "dropped" and answered.reason != "rights-ended":
         return Conflict(REFUSALS["dropped"], code="definition-changed")

@@ -48,6 +48,29 @@ def ended_run(begun: Begun, asked: Asked, node: str | None, outcome: Outcome, en
     )
 
 
+def open_run(
+    seq: int, asked: Asked, state: str, created_at: str, begun: AuditEntry | None = None, node: str | None = None
+) -> Run:
+    """A run that waits, or has begun with this entry."""
+    return Run(
+        seq=seq,
+        id=asked.run_id,
+        state=state,
+        reason=None,
+        version=asked.version,
+        actor=asked.actor,
+        node=node,
+        created_at=created_at,
+        started_at=None if begun is None else begun.at,
+        ended_at=None,
+        outcome=None,
+        params_digest=asked.commitment.digest.hex(),
+        match_id=asked.match_id,
+        confirmation_id=asked.confirmation_id,
+        start_index=None if begun is None else begun.index,
+    )
+
+
 def refused_run(begun: Begun, asked: Asked, code: str, message: Message, problems: Sequence[Mapping[str, Any]]) -> Run:
     """A run that never started."""
     return Run(

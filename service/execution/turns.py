@@ -16,6 +16,7 @@ from service.execution.attempts import Attempts, Changed, Standing, cancelled, r
 from service.execution.checks import Checks
 from service.execution.ongoing import Ongoing
 from service.execution.queue import Queue
+from service.execution.receipts import open_run
 from service.execution.refuse import refuse
 from service.store import history, keys, run_steps, tools
 from service.store.database import Database, Transaction
@@ -29,7 +30,7 @@ SPARE_S: Final = 10.0  # beyond its time limit, for a run's end and its record
 class Turns:
     """What is under way in this process. `max_wait_s`: how long a caller waits for an answer at most.
 
-    `ended`: told of every run that ended, or was refused after it had waited.
+    `happened`: told of every run that stands in line, ended, or was refused after it had waited.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Turns:
         checks: Checks,
         runners: int,
         max_wait_s: float,
-        ended: Callable[[Run], None],
+        happened: Callable[[Run], None],
     ) -> None:
         self._database = database
         self._index = index
@@ -52,7 +53,7 @@ class Turns:
         self._attempts = attempts
         self._checks = checks
         self._max_wait_s = max_wait_s
-        self._ended = ended
+        self._happened = happened
         self._ongoing: dict[str, Ongoing] = {}
         self._lock = threading.Lock()
         self.stopping = False
@@ -86,6 +87,7 @@ class Turns:
             raise
         with self._lock:
             self._ongoing[ongoing.run_id] = ongoing
+        self._happened(open_run(ongoing.waiting.seq, ongoing.asked, "queued", ongoing.waiting.created_at))
         self._queue.put(ongoing)
         if self.stopping and self._queue.remove(ongoing):
             self.turn_away(ongoing, stopping("shutdown"))
@@ -133,8 +135,8 @@ class Turns:
         if isinstance(result, BaseException):
             ongoing.ended.set_exception(result)
         else:
+            self._happened(result)
             ongoing.ended.set_result(result)
-            self._ended(result)
         ongoing.tape.touch()
 
     def cancel(self, run_id: str, by: Actor) -> bool:

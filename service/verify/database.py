@@ -22,6 +22,10 @@ TABLES: Final = {  # what is read; each must be a plain table, each column a pla
     "folder_trees": "folder tree files blob sha256",
     "blobs": "id content",
     "tokens": "id name scopes tools created_at created_by expires_at revoked_at hash",
+    "confirmations": "id state run tool version_id version commit_id sha256 params_digest params actor asked_at answered_by"
+    " answered_at ask_index answer_index",
+    "idempotency_keys": "actor key_hash run",
+    "checkpoints": "size root at note",
     "rejections": "id kind tool commit_id pusher problems",
 }
 RUN: Final = TABLES["runs"].split()[2:]

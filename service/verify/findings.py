@@ -25,6 +25,15 @@ WORDS: Final = {
     "row-unlogged": ("表里有，日志里没有", "a row stands there that no entry tells of"),
     "version-differs": ("运行的定义与登记的不符", "what ran is not the version that was registered"),
     "definition-twice": ("同一定义登记了两次", "one definition was registered twice"),
+    "checkpoint-unreadable": ("不是签名的检查点", "it is no signed checkpoint"),
+    "checkpoint-differs": ("日志与检查点不符", "the log is not the one that was signed"),
+    "origin-differs": ("检查点属于另一个日志", "the checkpoint is of another log"),
+    "signature-wrong": ("检查点没有正确的签名", "the checkpoint has no right signature"),
+    "key-unknown": ("更换的是日志里没有的密钥", "a key was rotated that the log never named"),
+    "asked-twice": ("同一个确认提出了两次", "a confirmation was asked twice"),
+    "answered-wrongly": ("确认的回答与提出的不符", "a confirmation's answer does not fit its question"),
+    "git-missing": ("克隆里没有这个对象", "the clone lacks an object"),
+    "git-differs": ("克隆里的提交在该路径上是别的内容", "that commit holds something else at that path"),
     "bytes-differ": ("保存的字节与哈希不符", "kept bytes do not have their hash"),
 }
 
@@ -44,10 +53,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`root`: hex, of the `size` leaves up to a gap. `entries`: how many of each type. `notes`: (zh, en) each."""
+    """`root`: hex, of the `size` leaves up to a gap. `checkpoints`: how many were compared. `entries`: how many of each type.
+
+    `notes`: (zh, en) each.
+    """
 
     size: int
     root: str
+    checkpoints: int
     open_runs: tuple[str, ...]
     entries: dict[str, int]
     findings: tuple[Finding, ...]
@@ -124,6 +137,7 @@ def lines(report: Report) -> list[str]:
     text = [
         f"{count} 处不符 / {count} findings" if count else "相符 / verifies",
         f"记录 / entries: {report.size}   根 / root: {report.root}   用时 / took: {report.seconds:.1f} s",
+        f"检查点 / checkpoints: {report.checkpoints}",
         *(f"未结束的运行 / open run: {shown(run)}" for run in report.open_runs[:MAX_FINDINGS]),
         *(f"注意 / note: {zh} {en}" for zh, en in report.notes),
     ]

@@ -12,7 +12,8 @@ from service.verify.findings import OneOf
 from service.verify.tree import sha256
 
 # The facts of an entry: exactly these names. `?`: text or null; `#`: a number; `##`: a number, null, or text for one
-# that does not fit; `[]`, `[]?`: a list, or null; `{}`: an object; else text. Other entries are free in their facts.
+# that does not fit; `[]`, `[]?`: a list, or null; `{}`: an object; `!`: true, false or null; else text. Other entries are
+# free in their facts.
 FACTS: Final = {
     "log.opened": "origin",
     "service.started": "version sandbox? digests{}",
@@ -22,6 +23,12 @@ FACTS: Final = {
     "run.refused": "run tool code problems_digest",
     "definition.registered": "tool version# commit tree blob sha256 author pusher?",
     "definition.rejected": "tool? version#? commit tree? blob? sha256? author? pusher? problems[]",
+    **dict.fromkeys(
+        ("confirmation.requested", *(f"confirmation.{how}" for how in ("approved", "rejected", "expired", "dropped"))),
+        "confirmation run tool version# params_digest asker answerer? self!",
+    ),
+    "key.created": "key",
+    "key.rotated": "key previous",
     "token.issued": "token name scopes[] tools[]? expires? hash",
 }
 _NULL: Final = type(None)
@@ -34,6 +41,7 @@ KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "[]": (list,),
     "[]?": (list, _NULL),
     "{}": (dict,),
+    "!": (bool, _NULL),
 }
 SHAPES: Final = {
     type_: {name: KINDS[mark] for name, mark in sorted(re.findall(r"(\w+)(\S*)", names))}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pysqlite3.dbapi2 as sqlite
 
 from service.domain.audit import TYPES
+from service.verify.checkpoints import Checkpoints
 from service.verify.database import FIND_TILE
 from service.verify.findings import Findings
 from service.verify.forms import FACTS, SHAPES, Entry, canonical, fits, read_entry
@@ -16,7 +17,11 @@ class Log:
     """One pass over the entries; `readers` are told of each whose type they are for."""
 
     def __init__(
-        self, db: sqlite.Connection, findings: Findings, readers: Mapping[str, Callable[[Entry], None]]
+        self,
+        db: sqlite.Connection,
+        findings: Findings,
+        checkpoints: Checkpoints,
+        readers: Mapping[str, Callable[[Entry], None]],
     ) -> None:
         self.db = db
         self.findings = findings
@@ -24,10 +29,12 @@ class Log:
         self.next = 0  # the index expected next
         self.whole = True  # no gap so far, so the tree grows
         self.entries: Counter[str] = Counter()
+        self._checkpoints = checkpoints
         self._readers = readers
 
     def read(self, progress: Callable[[int, int], None] | None) -> None:
-        """Every entry in index order. A checkpoint of size n is to be compared where `tree.size` becomes n."""
+        """Every entry in index order, and each checkpoint where the tree has its size."""
+        self._checkpoint("")
         (last,) = self.db.execute("SELECT max(idx) FROM log_entries").fetchone()
         sql = "SELECT idx, type, at, actor, run, tool, leaf, entry FROM log_entries NOT INDEXED ORDER BY idx"
         total = last + 1 if isinstance(last, int) else 0
@@ -42,13 +49,22 @@ class Log:
             if digest != leaf:
                 self.findings.find(index, "leaf-differs", f"log_entries.leaf of {index}", leaf, digest)
             if self.whole:
-                for level, position, root in self.tree.append(digest):
-                    self._tile(level, position, root)
+                self._grow(digest, columns[1])
             self._entry(index, columns, content, digest)
             if progress is not None and (self.next % 10_000 == 0 or index == last):
                 progress(self.next, total)
         if not self.next:
             self.findings.find(0, "index-missing", "log_entries", None, 0)
+
+    def _grow(self, leaf: bytes, moment: str) -> None:
+        for level, position, root in self.tree.append(leaf):
+            self._tile(level, position, root)
+        self._checkpoint(moment)
+
+    def _checkpoint(self, moment: str) -> None:
+        sizes = self._checkpoints.sizes
+        if sizes and sizes[-1] == self.tree.size:
+            self._checkpoints.reached(self.tree, moment)
 
     def _gap(self, index: int) -> None:
         self.whole = False

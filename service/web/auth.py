@@ -23,6 +23,8 @@ from service.domain.times import now, parse_time, uuid7
 from service.errors import Conflict, Invalid, Message, NotFound, Unauthenticated
 from service.store import tokens
 from service.store.database import Database, Transaction
+from service.web.guesses import Guesses
+from service.web.people import PERSON, Sessions
 
 _WHO: Final = Message(
     "需要有效的令牌：Authorization: Bearer <令牌>。", "A valid token is needed: Authorization: Bearer <token>."
@@ -32,9 +34,11 @@ _WHO: Final = Message(
 class Authority:
     """Who a bearer token stands for. `control`: the running service's own token for commands on this host, or None."""
 
-    def __init__(self, database: Database, control: str | None = None) -> None:
+    def __init__(self, database: Database, sessions: Sessions, control: str | None = None) -> None:
         self._database = database
+        self._sessions = sessions
         self._control = None if control is None else token_hash(control)
+        self._guesses = Guesses()
         self._lock = threading.Lock()
         self._by_hash: dict[bytes, Token] = {}
         self._by_actor: dict[str, Token] = {}
@@ -42,8 +46,11 @@ class Authority:
             for token in tokens.all_tokens(connection):
                 self._put(token)
 
-    def authenticate(self, header: str | None, *, from_loopback: bool) -> Actor:
-        """The actor behind an `Authorization` header. Raises Unauthenticated for everything but a live bearer token."""
+    def authenticate(self, header: str | None, *, source: str, from_loopback: bool) -> Actor:
+        """The actor behind an `Authorization` header. Raises Unauthenticated for everything but a live bearer token.
+
+        `source`: the address it came from; too many wrong tokens from there are Busy.
+        """
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthenticated(_WHO)
@@ -52,15 +59,23 @@ class Authority:
             return OPERATOR
         known = self._by_hash.get(digest)
         if known is None or not known.live(now()):
+            self._guesses.wrong(source)
             raise Unauthenticated(_WHO)
         return actor_of(known)
 
     def standing(self, name: str) -> Actor | None:
-        """What the actor of this name may now; None once its token has been revoked or has expired."""
+        """What the actor of this name may now; None once its token or last session has been ended or has expired."""
         if name == OPERATOR.name:
             return OPERATOR
+        if name.startswith(PERSON):
+            return self._sessions.standing(name)
         token = self._by_actor.get(name)
         return actor_of(token) if token is not None and token.live(now()) else None
+
+    def called(self, name: str) -> str | None:
+        """How people call the actor of this name: its token's name, or the person's."""
+        token = self._by_actor.get(name)
+        return token.name if token is not None else self._sessions.called(name)
 
     def issue(
         self, name: str, scopes: Sequence[str], tools: Sequence[str] | None, expires_at: str | None, by: Actor

@@ -34,7 +34,7 @@ def list_confirmations(parts: Parts, asked: Asked) -> Answer:
 
 def show_confirmation(parts: Parts, asked: Asked) -> Answer:
     """One, as far as the actor may see it."""
-    return Answer(_shown(parts, parts.execution.confirmations.show(asked.path["id"], asked.actor)))
+    return Answer(item_of(parts, parts.execution.confirmations.show(asked.path["id"], asked.actor)))
 
 
 def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
@@ -44,7 +44,7 @@ def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
     approve, reason = _decision(asked.body)
     if not approve:
         rejected = parts.execution.confirmations.reject(asked.path["id"], asked.actor, reason)
-        return Answer(_shown(parts, rejected))
+        return Answer(item_of(parts, rejected))
     return answer_of(parts, parts.execution.approve(asked.path["id"], asked.actor, reason), wait=True)
 
 
@@ -70,7 +70,8 @@ def _malformed() -> Malformed:
     )
 
 
-def _shown(parts: Parts, asked: Confirmation) -> dict[str, Any]:
+def item_of(parts: Parts, asked: Confirmation) -> dict[str, Any]:
+    """An item of the list of confirmations."""
     with parts.database.read() as connection:
         return _item(asked, runs.masked_parameters_of(connection, asked.run))
 

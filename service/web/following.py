@@ -7,7 +7,6 @@ says how far both streams were read: Last-Event-ID resumes there.
 
 import asyncio
 import base64
-import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -15,18 +14,18 @@ from typing import Any, Final
 from service.domain.runs import ENDED, Run, text_of, whole_characters
 from service.execution.live import Piece, Tape
 from service.execution.ongoing import Ongoing
+from service.web.listening import SILENCE_S, STILL_HERE, Bell, event_bytes
 from service.web.parts import Parts
 from service.web.routing import Asked, Streamed
 from service.web.runs import item_of_run, visible
 
-LOOK_S: Final = 0.5  # at rights, and at what no tape tells
-SILENCE_S: Final = 15.0  # then a comment, so that nobody between takes the line for dead
 _PLACE: Final = re.compile(r"(\d{1,15})-(\d{1,15})\Z", re.ASCII)
 
 
 def follow(parts: Parts, asked: Asked) -> Streamed:
     """`GET /runs/{id}/events`."""
     run = visible(parts, asked)
+    parts.streams.check()
     place = _PLACE.match(asked.headers.get("last-event-id", ""))
     offsets = {"stdout": int(place[1]), "stderr": int(place[2])} if place else {"stdout": 0, "stderr": 0}
     return Streamed(lambda: _Follower(parts, asked, run, offsets).events())
@@ -41,9 +40,7 @@ class _Follower:
         self._run = run
         self._offsets = offsets
         self._said: str | None = None
-        self._loop = asyncio.get_running_loop()
-        self._bell = asyncio.Event()
-        self._ringing = False
+        self._bell = Bell()
 
     async def events(self) -> AsyncIterator[bytes]:
         self._parts.streams.enter()
@@ -54,36 +51,19 @@ class _Follower:
                 ongoing = self._parts.execution.turns.under_way(self._run.id)
                 if ongoing is not None and tape is None:
                     tape = ongoing.tape
-                    tape.listen(self._ring)
+                    tape.listen(self._bell.ring)
                 chunk = b"".join(self._news(tape, ongoing))
                 if ongoing is None and (last := await self._last(tape)) is not None:
                     yield chunk + last
                     return
                 if chunk or quiet >= SILENCE_S:
-                    yield chunk or b": still here\n\n"
+                    yield chunk or STILL_HERE
                     quiet = 0.0
-                quiet += await self._wait()
+                quiet += await self._bell.wait()
         finally:
             if tape is not None:
-                tape.unlisten(self._ring)
+                tape.unlisten(self._bell.ring)
             self._parts.streams.leave()
-
-    def _ring(self) -> None:
-        """From the run's thread: once, until it was heard."""
-        if not self._ringing:
-            self._ringing = True
-            self._loop.call_soon_threadsafe(self._bell.set)
-
-    async def _wait(self) -> float:
-        began = self._loop.time()
-        try:
-            async with asyncio.timeout(LOOK_S):
-                await self._bell.wait()
-        except TimeoutError:
-            pass
-        self._bell.clear()
-        self._ringing = False
-        return self._loop.time() - began
 
     def _news(self, tape: Tape | None, ongoing: Ongoing | None) -> list[bytes]:
         found = []
@@ -122,9 +102,7 @@ class _Follower:
         return self._event("output", shape)
 
     def _event(self, name: str, shape: dict[str, Any]) -> bytes:
-        place = f"{self._offsets['stdout']}-{self._offsets['stderr']}"
-        text = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
-        return f"id: {place}\nevent: {name}\ndata: {text}\n\n".encode("utf-8", "replace")
+        return event_bytes(f"{self._offsets['stdout']}-{self._offsets['stderr']}", name, shape)
 
 
 def _kept(run: Run, offsets: dict[str, int]) -> list[Piece]:

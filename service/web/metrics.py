@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from service.domain.runs import Run
+from service.domain.runs import OPEN, Run
 
 
 class Metrics:
@@ -19,7 +19,9 @@ class Metrics:
         self._gauges: dict[str, Gauge] = {}
 
     def count(self, run: Run) -> None:
-        """One more run ended, or was refused."""
+        """One more run, once it ended or was refused."""
+        if run.state in OPEN:
+            return
         self.runs.labels(run.state).inc()
         if run.outcome is not None:
             self.seconds.labels(run.version.definition.executor).observe(run.outcome.duration_ms / 1000)

@@ -198,7 +198,7 @@ def _problems_of(route: Route, said: Text) -> dict[int, tuple[str, ...]]:
     """Status → codes: what follows from what a route is, and what is said of it."""
     found: dict[int, tuple[str, ...]] = {}
     if route.access[0] not in (OPEN, SIGNED):
-        found |= {401: ("unauthenticated",), 403: ("forbidden",)}
+        found |= {401: ("unauthenticated",), 403: ("forbidden",), 429: ("busy",)}
     if route.takes_body:
         found |= {400: ("bad-request", "body-timeout"), 413: ("too-large",)}
     if said.query or said.pages:

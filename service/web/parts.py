@@ -13,7 +13,9 @@ from service.intake.receive import Receiver
 from service.intake.worker import Worker
 from service.store.database import Database
 from service.web.auth import Authority
+from service.web.feed import Feed
 from service.web.metrics import Metrics
+from service.web.people import People
 from service.web.streams import Streams
 
 
@@ -23,6 +25,7 @@ class Parts:
 
     database: Database
     authority: Authority
+    people: People
     execution: Execution
     ingest: Ingest
     worker: Worker
@@ -35,6 +38,7 @@ class Parts:
     max_body: Mapping[str, int]
     max_wait_s: float
     streams: Streams
+    feed: Feed
     checkpoint: Callable[[int], str | None]  # the newest signed note that covers an entry
     warn: Callable[[Definition], list[Problem]]
     schema: Callable[[], dict[str, Any]]

@@ -3,7 +3,7 @@
 import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from service.domain.actors import SCOPES, Actor, Session, person_of, token_hash
@@ -12,6 +12,7 @@ from service.domain.times import later, now, uuid7
 from service.errors import Conflict, Message, NotFound
 from service.store import sessions
 from service.store.database import Database, Transaction
+from service.web.oauth import Forge
 
 LINK_S: Final = 600  # cases.md P2
 PERSON: Final = "person:"
@@ -105,7 +106,7 @@ class Sessions:
 
         def work(transaction: Transaction) -> None:
             if not sessions.spend_link(transaction.connection, token_hash(text), transaction.now):
-                raise Conflict(_SPENT, code="link-spent")
+                raise Conflict(_SPENT)
             _open(transaction, session)
 
         self._database.write(work)
@@ -133,6 +134,20 @@ class Sessions:
             for key in gone:
                 del self._by_hash[key]
             self._by_hash[session.hash] = session
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """What pages for people need beside the API's parts.
+
+    `forge`: where they sign in, or None; `language`: theirs when it is unknown; `commits`: the address of commits on the
+    forge, which an id is appended to, or None.
+    """
+
+    sessions: Sessions
+    forge: Forge | None
+    language: str
+    commits: str | None
 
 
 def _open(transaction: Transaction, session: Session) -> None:

@@ -47,6 +47,7 @@ class Asked:
     headers: Mapping[str, str]
     raw_headers: Sequence[tuple[bytes, bytes]]
     body: bytes = b""
+    address: str = ""  # path and query as they were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,9 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 
 def _asked(request: Request, actor: Actor, body: bytes = b"") -> Asked:
-    return Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body)
+    query = request.url.query
+    address = request.url.path + (f"?{query}" if query else "")
+    return Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body, address)
 
 
 def _query(request: Request) -> dict[str, str]:

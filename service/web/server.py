@@ -12,10 +12,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from service.domain.actors import Actor
+from service.domain.actors import Actor, person_of
 from service.errors import Message
-from service.web import audit, confirmations, exec, following, hooks, operations, registrations, runs, tokens, tools
+from service.web import (
+    audit,
+    confirmations,
+    events,
+    exec,
+    following,
+    hooks,
+    operations,
+    registrations,
+    runs,
+    sessions,
+    stats,
+    tokens,
+    tools,
+)
 from service.web.errors import INTERNAL, problem
+from service.web.pages.table import PAGES
+from service.web.pages.view import SESSION
 from service.web.parts import Parts
 from service.web.routing import (
     METRICS,
@@ -75,9 +91,13 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/rejections", _READ, registrations.list_rejections),
     Route("GET", f"{API}/deliveries", _READ, registrations.list_deliveries),
     Route("POST", f"{API}/sync", _ADMIN, registrations.sync, "sync"),
+    Route("GET", f"{API}/stats", _READ, stats.show_stats),
     Route("GET", f"{API}/tokens", _ADMIN, tokens.list_tokens),
     Route("POST", f"{API}/tokens", _ADMIN, tokens.issue, takes_body=True),
     Route("DELETE", f"{API}/tokens/{{id}}", _ADMIN, tokens.revoke),
+    Route("GET", f"{API}/sessions", _ADMIN, sessions.list_sessions),
+    Route("DELETE", f"{API}/sessions/{{id}}", _ADMIN, sessions.end),
+    Route("POST", f"{API}/sign-in-links", _ADMIN, sessions.make_link),
     # Named by the contract, not built yet: 503 `not-available` to whoever may ask.
     Route("GET", f"{API}/tools/{{name}}/at", _SEE, later),
     Route("GET", f"{API}/tools/{{name}}/intents", _ADMIN, later),
@@ -88,11 +108,8 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/audit/consistency", _READ, later),
     Route("GET", f"{API}/audit/anchors", _READ, later),
     Route("POST", f"{API}/audit/verify", _READ, later),
-    Route("GET", f"{API}/stats", _READ, later),
     Route("GET", f"{API}/reports/missing-tools", _READ, later),
-    Route("GET", f"{API}/sessions", _ADMIN, later),
-    Route("DELETE", f"{API}/sessions/{{id}}", _ADMIN, later),
-    Route("GET", f"{API}/events", _SEE, later),
+    Route("GET", f"{API}/events", _SEE, events.listen),
 )
 
 
@@ -106,16 +123,22 @@ def create_application(
 ) -> "Edge":
     """The ASGI application over these parts."""
 
-    def authenticate(request: Request, access: tuple[str, ...]) -> Actor:
+    def authenticate(request: Request, route: Route) -> Actor:
+        access = route.access
         if access[0] in (OPEN, SIGNED) or (access[0] == METRICS and metrics_public):
             return NOBODY
-        from_loopback = request.client is None or request.client.host in LOOPBACK_HOSTS
-        actor = parts.authority.authenticate(request.headers.get("authorization"), from_loopback=from_loopback)
+        person = _signed_in(parts, request, route)
+        if person is not None:
+            need(person, ["read"] if access[0] == METRICS else access)
+            return person
+        source = "" if request.client is None else request.client.host
+        header = request.headers.get("authorization")
+        actor = parts.authority.authenticate(header, source=source, from_loopback=source in ("", *LOOPBACK_HOSTS))
         need(actor, ["read"] if access[0] == METRICS else access)
         return actor
 
     by_path: dict[str, dict[str, Endpoint]] = {}
-    for route in ROUTES:
+    for route in (*ROUTES, *PAGES):
         limit = _limit_of(parts, route)
         by_path.setdefault(route.path, {})[route.method] = Endpoint(route, parts, pools, authenticate, limit)
     starlette = Starlette(
@@ -125,6 +148,15 @@ def create_application(
     )
     starlette.router.redirect_slashes = False  # a 307 loses a webhook's body (facts/platform.md)
     return Edge(starlette, _hosts(parts.public_url, allowed_hosts))
+
+
+def _signed_in(parts: Parts, request: Request, route: Route) -> Actor | None:
+    """Who the session's cookie stands for. It opens pages, and of the API what only reads: a cookie comes along by itself."""
+    token_shown = "authorization" in request.headers
+    if route.page is None and (token_shown or route.method != "GET"):
+        return None
+    session = parts.people.sessions.find(request.cookies.get(SESSION, ""))
+    return None if session is None else person_of(session)
 
 
 class Edge:

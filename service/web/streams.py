@@ -13,13 +13,16 @@ class Streams:
     def __init__(self) -> None:
         self.open = 0
 
-    def enter(self) -> None:
-        """One more. Raises Busy."""
+    def check(self) -> None:
+        """Raise Busy where one more would be too many."""
         if self.open >= MAX_STREAMS:
             raise Busy(
                 Message("事件流太多，请稍后再试。", "Too many event streams; try again later."),
                 facts={"retry_after_s": 5},
             )
+
+    def enter(self) -> None:
+        """One more."""
         self.open += 1
 
     def leave(self) -> None:

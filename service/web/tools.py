@@ -1,29 +1,30 @@
 """Tools and their versions, as lists and one by one (contract/http-api.md, The rest)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from service.domain.definitions import EXECUTORS
 from service.domain.difference import difference
 from service.domain.tools import Tool, ToolVersion
-from service.errors import Message, NotFound, Unavailable
+from service.errors import Message, NotFound
 from service.store import history, tools
 from service.web.answers import definition_of
+from service.web.formats import FORMATS
 from service.web.lists import check_names, page, read_choice, read_cursor_text, read_limit, unfit, write_cursor
 from service.web.parts import Parts, etag
 from service.web.registrations import rejection_of
 from service.web.routing import Answer, Asked
 
 _STATES: Final = ("active", "removed", "orphaned", "unregistered")
-_FORMATS: Final = ("bitong", "openai", "anthropic", "mcp")
+_FORMATS: Final = ("bitong", *FORMATS)
 _FILTERS: Final = ("q", "executor", "author", "state", "format")
 
 
 def list_tools(parts: Parts, asked: Asked) -> Answer:
     """Active tools, or those in `state`; an ETag over all that the answer depends on."""
     check_names(asked, _FILTERS)
-    if (read_choice(asked, "format", _FORMATS) or "bitong") != "bitong":
-        raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
+    form = read_choice(asked, "format", _FORMATS) or "bitong"
     wanted = _filter(asked)
     index = parts.index
     found = [tool for tool in index.named(asked.actor) if wanted(tool)]
@@ -31,7 +32,7 @@ def list_tools(parts: Parts, asked: Asked) -> Answer:
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in [item.strip().removeprefix("W/") for item in asked.headers.get("if-none-match", "").split(",")]:
         return Answer(b"", 304, headers)
-    return Answer(_page(parts, asked, found), headers=headers)
+    return Answer(_page(asked, found, partial(_item, parts, form)), headers=headers)
 
 
 def show_tool(parts: Parts, asked: Asked) -> Answer:
@@ -128,6 +129,13 @@ def item_of(parts: Parts, tool: Tool) -> dict[str, Any]:
     }
 
 
+def _item(parts: Parts, form: str, tool: Tool) -> dict[str, Any]:
+    if form == "bitong":
+        return item_of(parts, tool)
+    assert tool.version is not None
+    return FORMATS[form](tool.version.definition)
+
+
 def version_of(version: ToolVersion) -> dict[str, Any]:
     """An item of the list of versions."""
     return {
@@ -148,13 +156,13 @@ def version_of(version: ToolVersion) -> dict[str, Any]:
     }
 
 
-def _page(parts: Parts, asked: Asked, found: list[Tool]) -> dict[str, Any]:
+def _page(asked: Asked, found: list[Tool], item: Callable[[Tool], dict[str, Any]]) -> dict[str, Any]:
     """All of them unless a limit is given; the next page goes on after the last name, whatever comes or goes meanwhile."""
     after = read_cursor_text(asked)
     rest = found if after is None else [tool for tool in found if tool.name > after]
     shown = rest[: read_limit(asked, default=len(rest) or 1)]
     following = write_cursor(shown[-1].name) if len(rest) > len(shown) else None
-    return {"items": [item_of(parts, tool) for tool in shown], "next": following}
+    return {"items": [item(tool) for tool in shown], "next": following}
 
 
 def _filter(asked: Asked) -> Callable[[Tool], bool]:

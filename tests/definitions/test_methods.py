@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from service.intake.definitions.operations import VERSIONS
+from service.domain.operations import VERSIONS
 from tests.definitions.written import only, read, tool
 
 CMD = "{ cmd: { type: string, required: true } }"
@@ -124,7 +124,7 @@ def test_an_unknown_operation_is_a_problem_with_the_nearest_name():
 
 def test_an_operation_of_either_shipped_version_is_known():
     """An absent forge never rejects anything (contract/registration.md)."""
-    facts = files("service.intake.definitions") / "forgejo_operations"
+    facts = files("service.domain") / "forgejo_operations"
     older, newer = (json.loads((facts / f"{version}.json").read_bytes()) for version in VERSIONS)
     only_newer = next(name for name in newer if name not in older)
 

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.far_side import answering, far_side
+
+__all__ = ["answering", "far_side"]
+
 
 def children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}

@@ -62,6 +62,7 @@ RIGHTS: list[tuple[str, str, frozenset[str]]] = [
     ("GET", f"{API}/sessions", ADMIN),
     ("DELETE", f"{API}/sessions", ADMIN),
     ("DELETE", f"{API}/sessions/{{}}", ADMIN),
+    ("POST", f"{API}/sign-in-links", ADMIN),
     ("GET", f"{API}/settings", ADMIN),
     ("GET", "/metrics", READ),
     ("GET", "/healthz", OPEN),

@@ -37,11 +37,19 @@ def starter(shared_parts: Parts) -> Starter:
 
 
 def test_one_push_registers_the_seeds_five(starter: Starter) -> None:
-    """Seed §2, step 1: the five folders, by name, in Chinese, with nobody installing anything."""
+    """Seed §2, step 1: the five folders, by name, in Chinese, with nobody installing anything; and what else is shipped."""
     tools = starter.service.tools()
 
-    assert sorted(tools) == NAMES
-    assert all(tool["author"] == "ICE-GL-ZY001" and tool["warnings"] == [] for tool in tools.values())
+    assert sorted(tools) == sorted(file.parent.name for file in SHIPPED.glob("*/TOOL.hdlp"))
+    assert all(tool["author"] == "ICE-GL-ZY001" for tool in tools.values())
+    assert all(tools[name]["warnings"] == [] for name in NAMES)
+
+
+def test_a_tool_whose_far_side_is_not_set_up_is_registered_and_says_so(starter: Starter) -> None:
+    """A persona database is the operator's to name: until then the tool is there, with a warning."""
+    (warning,) = starter.service.tools()["persona-read"]["warnings"]
+
+    assert warning["code"] == "executor-not-available"
 
 
 def test_shell_exec_says_hello(starter: Starter) -> None:

@@ -64,12 +64,12 @@ class Desk:
         self.bitong.close()
         self._listener.close()
 
-    def client(self, *scopes: str) -> httpx.Client:
-        """Somebody with these scopes; nobody without any."""
+    def client(self, *scopes: str, tools: tuple[str, ...] | None = None) -> httpx.Client:
+        """Somebody with these scopes, for these tools; nobody without any."""
         headers = {}
         if scopes:
             name = "-".join([*scopes, str(len(self._clients))])
-            _, text = self.bitong.authority.issue(name, scopes, None, None, OPERATOR)
+            _, text = self.bitong.authority.issue(name, scopes, tools, None, OPERATOR)
             headers["Authorization"] = f"Bearer {text}"
         client = httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30)
         self._clients.append(client)

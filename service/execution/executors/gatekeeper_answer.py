@@ -8,8 +8,6 @@ import base64
 import binascii
 import dataclasses
 import hashlib
-import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from typing import Any, Final
 
 from service.domain.executors import Outcome, Stream
 from service.errors import Message, UsageError
+from service.execution.executors.far_side import parse_json
 from service.execution.executors.http import Answer
 from service.execution.executors.process import EMPTY
 
@@ -36,7 +35,6 @@ STATE_OF_REASON: Final = {
 }
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SIGNAL: Final = re.compile(r"SIG[A-Z0-9+-]{1,20}")
-_DIGITS: Final = 15  # of a count or code: what JSON and every column hold exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +100,6 @@ def read_answer(answer: Answer, fields: AnswerFields, keep: int) -> Outcome:
 def read_document(document: Mapping[str, Any], fields: AnswerFields, keep: int, raw: Stream) -> Outcome:
     """The Outcome of an answer's JSON object; `raw`, its bytes, is the output where `stdout` is not text."""
     return _Reader(document, fields, keep).outcome(raw)
-
-
-def parse_json(body: bytes) -> Any:
-    """JSON as far sides write it: raises ValueError or RecursionError only.
-
-    Bytes that are not UTF-8 stay recoverable (surrogateescape); an integer too long to be one becomes infinity.
-    """
-    return json.loads(
-        body.decode("utf-8-sig", "surrogateescape"),
-        parse_int=lambda digits: int(digits) if len(digits) <= _DIGITS else math.inf,
-    )
 
 
 def words_of_far_side(text: str) -> str:

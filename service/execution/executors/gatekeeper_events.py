@@ -1,15 +1,13 @@
 """A run's output as a gatekeeper streams it: events `output` {stream, b64} as it comes, then one `answer`."""
 
 import base64
-import logging
 
 import httpx
 
 from service.domain.executors import Call, Stream
-from service.execution.executors.gatekeeper_answer import parse_json
+from service.execution.executors.far_side import Listener, parse_json
 from service.execution.executors.http import Tally
 
-_LOG = logging.getLogger(__name__)
 _END = b"\n\n"
 
 
@@ -19,7 +17,7 @@ class RunEvents:
     def __init__(self, call: Call, limit: int) -> None:
         self.began = False
         self.answer: bytes | None = None
-        self._on_output = call.on_output
+        self._listener = Listener(call.on_output)
         self._tallies = {name: Tally(call.max_output_bytes) for name in ("stdout", "stderr")}
         self._buffer = bytearray()
         self._limit = limit
@@ -56,9 +54,4 @@ class RunEvents:
             self._tallies[name].take(output)
         except (LookupError, TypeError, ValueError, RecursionError):
             return
-        if self._on_output is not None:
-            try:
-                self._on_output(name, output)
-            except Exception:  # noqa: BLE001  a listener's fault is not the run's
-                self._on_output = None
-                _LOG.warning("a listener to a run's output failed and hears no more", exc_info=True)
+        self._listener.hear(name, output)

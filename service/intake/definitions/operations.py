@@ -1,69 +1,16 @@
-"""What the shipped facts know of Forgejo's operations: names and parameters (contract/executors.md, git-forgejo).
+"""Whether a git-forgejo definition names an operation that there is, and parameters that it takes.
 
-Two versions are shipped, the oldest supported and the newest; a name or parameter in either is known.
+Known is what the shipped facts have, and what the instance's own document adds (contract/registration.md).
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
-from importlib.resources import files
-from sys import intern
-from typing import Any, Final
 
 from service.domain.definitions import ABSENT, Definition, Problem
 from service.domain.methods import secret_in_query, slot_problem
+from service.domain.operations import Operation, read_operation, settled, shipped
 from service.domain.quoting import quoted, shown_name
-
-VERSIONS: Final = ("7.0.10", "11.0.15")
-_REPOSITORY_PATH: Final = "/repos/{owner}/{repo}"
-
-
-@dataclass(frozen=True, slots=True)
-class OperationNames:
-    """Flat parameter names of one operation, by where they go; `needed` are those a call cannot do without."""
-
-    path: tuple[str, ...]
-    query: tuple[str, ...]
-    body: tuple[str, ...]  # form fields and files too
-    needed: tuple[str, ...]
-
-    def all(self) -> tuple[str, ...]:
-        """Every name."""
-        return self.path + self.query + self.body
-
-
-def names_of(facts: Mapping[str, Any]) -> OperationNames:
-    """Flat names of an operation: `-` becomes `_`; a body property named like a parameter is `body_<name>`."""
-    places: dict[str, list[str]] = {"path": [], "query": [], "body": []}
-    needed: list[str] = []
-    for parameter in facts.get("parameters", ()):
-        name = intern(parameter["name"].replace("-", "_"))
-        places[parameter["in"] if parameter["in"] in ("path", "query") else "body"].append(name)
-        if parameter.get("required"):
-            needed.append(name)
-    taken = {*places["path"], *places["query"]}
-    for name, property_facts in (facts.get("body") or {}).items():
-        flat = "body" if name == "*" else f"body_{name}" if name in taken else intern(name)
-        places["body"].append(flat)
-        if property_facts.get("required"):
-            needed.append(flat)
-    if facts["path"].startswith(_REPOSITORY_PATH):  # these two default to the registered repository
-        needed = [name for name in needed if name not in ("owner", "repo")]
-    return OperationNames(tuple(places["path"]), tuple(places["query"]), tuple(places["body"]), tuple(needed))
-
-
-@cache
-def shipped() -> Mapping[str, tuple[OperationNames, ...]]:
-    """Each known operation with its names in each version that has it, the oldest first. Read on first use (5 ms)."""
-    known: dict[str, tuple[OperationNames, ...]] = {}
-    for version in VERSIONS:
-        text = files("service.intake.definitions").joinpath("forgejo_operations", f"{version}.json").read_bytes()
-        for name, facts in json.loads(text).items():
-            names, before = names_of(facts), known.get(name, ())
-            known[name] = before if names in before else (*before, names)
-    return known
 
 
 def check_operation(
@@ -75,14 +22,19 @@ def check_operation(
     files' shape, its parameters are known too. A name in neither is a problem with the nearest one.
     """
     method = definition.method
-    known = shipped().get(method, ())
-    if isinstance(extra_operations, Mapping) and isinstance(facts := extra_operations.get(method), Mapping):
-        known = (*known, names_of(facts))
-    if known:
-        return _check_parameters(definition, known)
+    known, seen = shipped().get(method, ()), _seen(method, extra_operations)
+    if known or seen is not None:
+        return _check_parameters(definition, settled(known, seen))
     if method in extra_operations:
         return [], []  # the instance has it; its parameters are checked when it runs
     return [_unknown(method, (*shipped(), *extra_operations))], []
+
+
+def _seen(method: str, extra_operations: Collection[str]) -> Operation | None:
+    if isinstance(extra_operations, Mapping) and method in extra_operations:
+        with suppress(ValueError):  # a document that cannot be read adds nothing
+            return read_operation(method, extra_operations[method])
+    return None
 
 
 def _unknown(method: str, names: Iterable[str]) -> Problem:
@@ -99,21 +51,19 @@ def _unknown(method: str, names: Iterable[str]) -> Problem:
     )
 
 
-def _check_parameters(definition: Definition, known: tuple[OperationNames, ...]) -> tuple[list[Problem], list[Problem]]:
+def _check_parameters(definition: Definition, operation: Operation) -> tuple[list[Problem], list[Problem]]:
     problems: list[Problem] = []
     warnings: list[Problem] = []
-    schema = definition.params_schema
-    paths = {name for names in known for name in names.path}
-    queries = {name for names in known for name in names.query}
-    takes = dict.fromkeys(name for names in known for name in names.all())
+    schema, takes = definition.params_schema, operation.by_name()
     for name, parameter in schema.items():
-        if name not in takes:
+        place = takes[name].place if name in takes else None
+        if place is None:
             problems.append(_unknown_parameter(name, definition.method, list(takes)))
-        elif name in paths and (parameter.secret or parameter.type in ("array", "object")):
+        elif place == "path" and (parameter.secret or parameter.type in ("array", "object")):
             problems.append(slot_problem(name, parameter))
-        elif name in queries and parameter.secret:
+        elif place == "query" and parameter.secret:
             problems.append(secret_in_query(name))
-    for name in known[-1].needed:
+    for name in operation.needed:
         if name not in schema:
             warnings.append(_lacking(name, definition.method))
         elif not schema[name].required and schema[name].default is ABSENT:

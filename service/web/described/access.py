@@ -29,6 +29,20 @@ def schemas() -> dict[str, Schema]:
         "Token": record(kept),
         "TokenIssued": record(kept | {"token": text("令牌本身，只显示这一次。The token itself, shown this once.")}),
         "TokenPage": listing("Token"),
+        "Session": record(
+            {
+                "id": ref("Id"),
+                "name": text("As the forge calls the person."),
+                "actor": ref("Actor"),
+                "scopes": scopes,
+                "via": text("登录的方式。How they signed in.", enum=["link", "forgejo"]),
+                "opened_at": ref("Time"),
+                "expires_at": ref("Time"),
+                "closed_at": nullable(ref("Time")),
+            }
+        ),
+        "SessionPage": listing("Session"),
+        "SignInLink": record({"url": text("只能用一次。To be used once."), "expires_at": ref("Time")}),
     }
 
 
@@ -62,8 +76,29 @@ def routes() -> dict[str, Text]:
             answers={200: Body("已失效。It has ended.", "Token")},
             problems={404: ("not-found",), 503: ("cannot-record",)},
         ),
-        "GET /sessions": Text("access", "People's sessions", "登录的人。", "Who is signed in.", pages=True),
+        "GET /sessions": Text(
+            "access",
+            "People's sessions, newest first",
+            "登录的人，已结束的会话也在内。",
+            "Who is or was signed in.",
+            pages=True,
+            answers=here_is("SessionPage"),
+        ),
         "DELETE /sessions/{id}": Text(
-            "access", "End a session", "结束一次登录。", "Signs somebody out.", problems={404: ("not-found",)}
+            "access",
+            "End a session",
+            "结束一次登录，立即生效。",
+            "Signs somebody out, from this moment on.",
+            path={"id": ref("Id")},
+            answers={200: Body("已结束。It has ended.", "Session")},
+            problems={404: ("not-found",), 503: ("cannot-record",)},
+        ),
+        "POST /sign-in-links": Text(
+            "access",
+            "Make a one-time sign-in link",
+            "一次性登录链接，十分钟内有效。",
+            "What `bitong login` prints: it opens a session with every scope, once, within ten minutes.",
+            answers={201: Body("链接。The link.", "SignInLink")},
+            problems={503: ("cannot-record",)},
         ),
     }

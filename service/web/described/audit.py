@@ -67,6 +67,7 @@ def routes() -> dict[str, Text]:
             "最新的签名检查点（C2SP tlog-checkpoint）。",
             "The signed note itself (C2SP tlog-checkpoint).",
             answers={200: Body("签名检查点。The note.", None, PLAIN)},
+            problems={503: ("not-available",)},
         ),
         "GET /audit/proof/{index}": Text(
             "audit",
@@ -75,16 +76,19 @@ def routes() -> dict[str, Text]:
             "An inclusion proof (RFC 6962).",
             query={"size": size},
             answers=here_is("InclusionProof"),
-            problems=gone,
+            problems=gone | {503: ("not-available",)},
         ),
         "GET /audit/consistency": Text(
             "audit",
             "Proof that the log only grew",
             "证明日志只是增长（RFC 6962）。",
             "A consistency proof between two sizes (RFC 6962).",
-            query={"from": whole(minimum=0), "to": whole(minimum=0)},
-            needs=("from", "to"),
+            query={
+                "from": whole("The older size; 0 unless given.", minimum=0),
+                "to": whole("The newer size; the newest checkpoint's unless given.", minimum=0),
+            },
             answers=here_is("ConsistencyProof"),
+            problems={503: ("not-available",)},
         ),
         "GET /audit/anchors": Text(
             "audit",
@@ -96,8 +100,11 @@ def routes() -> dict[str, Text]:
         "POST /audit/verify": Text(
             "audit",
             "Verify the log now",
-            "立即验证日志。",
-            "Checks the log; `bitong audit verify` does without a server.",
+            "立即验证日志与各表，一次一个，最长十分钟；需要不限工具的令牌。",
+            "Checks the log and the tables, one at a time, ten minutes at most; by a token that is not limited to some tools. "
+            "`bitong audit verify` does it without a server.",
+            answers=here_is("VerifyReport"),
+            problems={429: ("busy",), 503: ("not-available",)},
         ),
     }
 
@@ -146,11 +153,14 @@ def _groups() -> dict[str, tuple[Sequence[str], Schema]]:
         ),
         "AuditConfirmation": (_named("confirmation."), _confirmation()),
         "AuditToken": (_named("token."), _token()),
+        "AuditSession": (_named("session."), _session()),
+        "AuditKey": (
+            _named("key."),
+            record({"key": ref("VerifierKey")}, {"previous": ref("VerifierKey", "The one that it takes over from.")}),
+        ),
         "AuditLater": (
             [
                 "log.restored",
-                *_named("session."),
-                *_named("key."),
                 "output.purged",
                 *_named("intent."),
                 *_named("checkpoint."),
@@ -162,6 +172,20 @@ def _groups() -> dict[str, tuple[Sequence[str], Schema]]:
 
 def _named(prefix: str, without: str = "") -> list[str]:
     return [kind for kind in TYPES if kind.startswith(prefix) and kind != prefix + without]
+
+
+def _session() -> Schema:
+    return record(
+        {
+            "session": ref("Id"),
+            "who": text("The actor's name without `person:`."),
+            "name": text("As the forge calls the person."),
+            "scopes": many(text(enum=list(SCOPES))),
+            "via": text(enum=["link", "forgejo"]),
+            "expires": ref("Time"),
+            "hash": ref("Sha256", "Of what the cookie holds."),
+        }
+    )
 
 
 def _service_started() -> Schema:
@@ -256,6 +280,56 @@ def _proofs() -> dict[str, Schema]:
     path = many(ref("Sha256"), "Nodes of the tree, as RFC 6962 orders them.")
     size = whole(minimum=0)
     return {
+        "VerifierKey": text("A C2SP vkey: `<name>+<key id>+<base64>`."),
+        "RunProof": _run_proof(path),
+        **_report(),
         "InclusionProof": record({"index": size, "size": size, "leaf": ref("Sha256"), "path": path}),
         "ConsistencyProof": record({"from": size, "to": size, "path": path}),
+    }
+
+
+def _run_proof(path: Schema) -> Schema:
+    identity = {name: shape for name, shape in _definition().items() if name not in ("author", "pusher")}
+    entry = {
+        "index": whole(minimum=0),
+        "type": text(enum=list(TYPES)),
+        "leaf": ref("Sha256"),
+        "entry_b64": ref("Base64", "The exact bytes that were hashed."),
+        "path": path,
+    }
+    return record(
+        {
+            "format": {"const": "bitong-run-proof/1"},
+            "run": ref("Id"),
+            "definition": nullable(record(identity, said="What ran; null of a run that never started.")),
+            "keys": many(
+                ref("VerifierKey"), "The log's keys as it says itself; trust those that you have from elsewhere."
+            ),
+            "checkpoint": text("The signed note (C2SP tlog-checkpoint) that the paths lead to."),
+            "entries": many(record(entry), "All that name the run, oldest first."),
+        }
+    )
+
+
+def _report() -> dict[str, Schema]:
+    said = {name: text() for name in ("what", "where", "found", "expected", "zh", "en")}
+    return {
+        "VerifyFinding": record({"index": nullable(whole("Of the entry where it shows.", minimum=0)), **said}),
+        "VerifyReport": record(
+            {
+                "ok": {"type": "boolean", "description": "True exactly if nothing was found."},
+                "size": whole("Entries up to a gap.", minimum=0),
+                "root": ref("Sha256", "The tree's root over them."),
+                "checkpoints": whole("How many checkpoints were compared.", minimum=0),
+                "open_runs": many(text("A run's id."), "Started and not ended."),
+                "entries": {
+                    "type": "object",
+                    "description": "How many of each type.",
+                    "additionalProperties": {"type": "integer"},
+                },
+                "findings": many(ref("VerifyFinding"), "The first hundred, by index."),
+                "seconds": {"type": "number"},
+                "notes": many(ref("Message"), "What was not checked."),
+            }
+        ),
     }

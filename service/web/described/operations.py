@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from service.web.described.forms import Schema, flag, nullable, record, ref, text, whole
-from service.web.described.words import PLAIN, Body, Text, between, here_is
+from service.web.described.forms import Schema, flag, many, nullable, record, ref, text, whole
+from service.web.described.words import EVENTS, PLAIN, Body, Text, between, here_is
 
 
 def schemas() -> dict[str, Schema]:
@@ -22,7 +22,29 @@ def schemas() -> dict[str, Schema]:
         },
         "required": ["state"],
     }
+    states = {
+        "type": "object",
+        "description": "A run's state → how many.",
+        "additionalProperties": whole(minimum=1),
+    }
+    milliseconds = whole("Milliseconds; from a second on its first three digits.", minimum=0)
+    tool = {"tool": ref("ToolName"), "runs": whole(minimum=1), "failed": whole(minimum=0)}
     return {
+        "Stats": record(
+            {
+                "since": ref("Time"),
+                "until": ref("Time"),
+                "by": text(enum=["hour", "day"]),
+                "states": states,
+                "times": many(record({"at": ref("Time", "When the hour or day begins, UTC."), "states": states})),
+                "tools": many(
+                    record(tool | {"p50_ms": milliseconds, "p95_ms": milliseconds}),
+                    "Of the newest 100,000 runs that ended: the hundred tools with the most.",
+                ),
+                "waiting": states | {"description": "Runs that are open now, by state."},
+                "sync": part,
+            }
+        ),
         "Health": record({"ok": {"const": True}}),
         "Readiness": record(
             {"ready": flag(), "parts": {"type": "object", "additionalProperties": part}},
@@ -44,7 +66,8 @@ def routes() -> dict[str, Text]:
             "Numbers of runs",
             "按状态与时间的运行数、各工具耗时、等待中的与上次查看。",
             "Runs by state and time, durations by tool (p50, p95), what waits, the last sync.",
-            query={**between(), "by": by},
+            query={**between(), "by": by, "tool": ref("ToolName")},
+            answers=here_is("Stats"),
         ),
         "GET /reports/missing-tools": Text(
             "reports",
@@ -57,8 +80,12 @@ def routes() -> dict[str, Text]:
             "reports",
             "All that happens, as it happens",
             "index、run、confirmation、registration、sync，每个带着列表里的那一项。",
-            "Server-sent events, each with the list's item; `reset` says when resuming is no longer possible.",
+            "Server-sent events: `index` {revision}; `registration`, a tool as the list shows it, {name, state} of one that went, "
+            "or a rejection; `run` and `confirmation`, the list's item; `sync` {outcome, looked_at, trouble}; `reset` when what "
+            "was missed is no longer known. Last-Event-ID resumes.",
             headers={"Last-Event-ID": last},
+            answers={200: Body("事件流，不会结束。The stream, without an end.", None, EVENTS)},
+            problems={429: ("busy",)},
         ),
         "GET /healthz": Text(
             "operations", "Is it up", "是否在服务。", "200 as long as requests are served.", answers=here_is("Health")

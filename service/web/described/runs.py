@@ -5,11 +5,10 @@ from typing import Final
 from service.domain.runs import ERROR_CHARACTERS, STATES
 from service.web.described.exec import exact_bytes, run_fields
 from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, whole, whole_text
-from service.web.described.words import Body, Text, between, here_is
+from service.web.described.words import EVENTS, Body, Text, between, here_is
 from service.web.lists import COMMIT
 
 BYTES: Final = "application/octet-stream"
-EVENTS: Final = "text/event-stream"
 
 
 def schemas() -> dict[str, Schema]:
@@ -119,9 +118,11 @@ def routes() -> dict[str, Text]:
         "GET /runs/{id}/proof": Text(
             "runs",
             "A file that proves a run",
-            "可以交给陌生人的证明文件。",
-            "A file that proves it to a stranger.",
-            problems=gone,
+            "可以交给陌生人的证明文件：日志里关于它的记录、它们在树中的路径和签名的检查点。",
+            "Its entries in the log, their paths in the tree, and the signed checkpoint: whoever has the log's key can check it "
+            "with `bitong audit verify --proof FILE`, without this server.",
+            answers=here_is("RunProof"),
+            problems=gone | {409: ("run-open",), 503: ("not-available",)},
         ),
         "GET /runs/{id}/events": Text(
             "runs",

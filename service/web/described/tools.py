@@ -35,7 +35,6 @@ def routes() -> dict[str, Text]:
             pages=True,
             answers=here_is("ToolPage", "", "ETag")
             | {304: Body("没有变化。Nothing changed.", media=None, headers=("ETag",))},
-            problems={503: ("not-available",)},
         ),
         "GET /tools/{name}": Text(
             "tools",
@@ -184,7 +183,14 @@ def _tools() -> dict[str, Schema]:
     version = _version_fields()
     return {
         "Tool": record(item),
-        "ToolPage": listing("Tool"),
+        "ToolPage": {"anyOf": [ref("OwnToolPage"), ref("ForeignToolPage")]},
+        "OwnToolPage": listing("Tool"),
+        "ForeignToolPage": listing("ForeignTool"),
+        "ForeignTool": {
+            "description": "As `format` asks: OpenAI's function, Anthropic's tool, or MCP's tool.",
+            "type": "object",
+            "anyOf": [{"required": [name]} for name in ("function", "input_schema", "inputSchema")],
+        },
         "ToolInFull": record(item | standing),
         "ToolStanding": {"oneOf": [ref("ToolInFull"), ref("ToolWithoutVersion")]},
         "ToolWithoutVersion": record(

@@ -38,6 +38,7 @@ ERROR_CODES: Final = (
     "removed-tool",
     "repository-unreachable",
     "rights-ended",
+    "run-open",
     "run-over",
     "self-confirmation",
     "store-changed",

@@ -10,6 +10,7 @@ from service.web.lists import DEFAULT_LIMIT, MAX_LIMIT
 from service.web.routing import JSON
 
 PLAIN: Final = "text/plain"
+EVENTS: Final = "text/event-stream"
 LATER: Final[Mapping[str, Any]] = {"x-not-available-yet": True}
 
 SAID: Final[Mapping[int, Message]] = {

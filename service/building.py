@@ -1,0 +1,108 @@
+"""From settings to the parts that need nothing else: what runs tools, what reads the repository, where people sign in."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from service.domain.executors import Executor
+from service.errors import Message, UsageError
+from service.execution.executors.failed_when import FailedWhen
+from service.execution.executors.gatekeeper import GatekeeperExecutor
+from service.execution.executors.gatekeeper import Node as GatekeeperNode
+from service.execution.executors.gatekeeper_answer import AnswerFields
+from service.execution.executors.hlpd_api import HlpdApiExecutor
+from service.execution.executors.sandbox import Sandbox
+from service.execution.executors.shell import ShellExecutor
+from service.intake.mirror.looking import Mirror
+from service.settings import Settings
+from service.web.oauth import Forge
+
+
+def mirror(settings: Settings) -> Mirror | None:
+    """What reads the tracked repository, started; None where none is tracked."""
+    if settings.repository_url is None:
+        return None
+    mirror = Mirror(
+        folder=Path(settings.data_dir) / "mirror.git",
+        url=settings.repository_url,
+        branch=settings.repository_branch,
+        tools_path=settings.tools_path,
+        username=settings.repository_username,
+        token=reveal(settings.repository_token),
+        deadline_s=float(settings.fetch_timeout_s),
+    )
+    mirror.start()
+    return mirror
+
+
+def sandbox(settings: Settings) -> Sandbox:
+    """Where shell tools run."""
+    return Sandbox(
+        settings.shell_sandbox,
+        read_paths=settings.shell_read_paths,
+        network=settings.shell_network,
+        tmp_bytes=settings.shell_tmp_bytes,
+        shm_bytes=settings.shell_tmp_bytes,
+    )
+
+
+def executors(settings: Settings, sandbox: Sandbox) -> Mapping[str, Executor]:
+    """The four ways to run a tool, by name. Raises UsageError that names the setting."""
+    nodes = {
+        name: GatekeeperNode(
+            url=node.url,
+            token=reveal(node.token),
+            fields=AnswerFields.read(node.answer),
+            insecure=node.insecure,
+            argv=node.argv,
+            cmd=node.cmd,
+        )
+        for name, node in settings.nodes.items()
+    }
+    return {
+        "shell": ShellExecutor(sandbox),
+        "gatekeeper": GatekeeperExecutor(nodes, settings.gatekeeper_default),
+        "hlpd-api": HlpdApiExecutor(
+            settings.hlpd_api_url,
+            reveal(settings.hlpd_api_token),
+            settings.hlpd_api_rpc_path,
+            _failed_when(settings.hlpd_api_failed_when),
+        ),
+    }
+
+
+def _failed_when(mapping: Mapping[str, Any]) -> FailedWhen:
+    try:
+        return FailedWhen.read(mapping)
+    except ValueError as error:
+        raise UsageError(
+            Message(f"设置 hlpd_api_failed_when 不对：{error}", f"The setting hlpd_api_failed_when is wrong: {error}")
+        ) from None
+
+
+def forge(settings: Settings) -> Forge | None:
+    """Where people sign in; None until an OAuth2 application of the forge is named."""
+    if settings.oauth_client_id is None or settings.oauth_client_secret is None or settings.forgejo_url is None:
+        return None
+    internal = settings.forgejo_url.removesuffix("/api/v1")
+    return Forge(
+        public=settings.forgejo_public_url or internal,
+        internal=internal,
+        client_id=settings.oauth_client_id,
+        client_secret=settings.oauth_client_secret.reveal(),
+        back=f"{settings.public_url}/sign-in/callback",
+        scopes=settings.oauth_scopes,
+    )
+
+
+def commits(settings: Settings) -> str | None:
+    """Where people read a commit on the forge: its public address, and the repository's own path there."""
+    if settings.forgejo_public_url is None or not (settings.repository_url or "").startswith(("http://", "https://")):
+        return None
+    owner, _, name = settings.repository_url.removesuffix(".git").rpartition("/")
+    return f"{settings.forgejo_public_url}/{owner.rpartition('/')[2]}/{name}/commit/"
+
+
+def reveal(secret: Any) -> str | None:
+    """What a secret setting holds."""
+    return None if secret is None else secret.reveal()

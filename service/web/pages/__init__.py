@@ -1,0 +1,1 @@
+"""Pages for people: what the API gives, in the reader's language, and nothing else (no page has a query of its own)."""
