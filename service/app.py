@@ -38,7 +38,7 @@ from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
-from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, listen, loopback_of
+from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, allow_descriptors, listen, loopback_of
 from service.settings import Settings, load, refuse_open_file, refuse_unsafe
 from service.store import tools
 from service.store.database import Database, Transaction
@@ -172,13 +172,17 @@ class Bitong:
 
     def begin_to_end(self, *, at_once: bool) -> None:
         """SIGTERM came: no new runs, no looks; what runs has its grace, then it is ended and recorded."""
-        self.execution.refuse_new()
-        self.worker.stop_soon()
-        threading.Thread(target=self.stop_looking, name="stop", daemon=True).start()
+        self.execution.turns.stopping = True  # no more than this in a signal's handler: the thread may hold any lock
+        threading.Thread(target=self._end, name="stop", daemon=True).start()
         grace = 0 if at_once else self.settings.shutdown_grace_s
         timer = threading.Timer(grace, self.execution.turns.cancel_all, args=("shutdown",))
         timer.daemon = True
         timer.start()
+
+    def _end(self) -> None:
+        self.worker.stop_soon()
+        self.execution.refuse_new()
+        self.stop_looking()
 
     def parts(self) -> Parts:
         """What the handlers work with."""
@@ -281,6 +285,7 @@ def serve(settings: Settings) -> None:
     """Run the service until SIGTERM or SIGINT; returns when everything is recorded and closed."""
     logs.configure()
     refuse_unsafe(settings)
+    allow_descriptors()
     sys.setswitchinterval(_SWITCH_S)
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a tool of our user may not read our environment or memory
     listener = listen(settings.host, settings.port)

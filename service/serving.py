@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import resource
 import signal
 import socket
 import time
@@ -18,6 +19,7 @@ from service.errors import Message, UsageError
 logger = structlog.get_logger(__name__)
 
 BACKLOG: Final = 128
+DESCRIPTORS: Final = 16_384
 SAY_AGAIN_S: Final = 5.0
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -71,6 +73,14 @@ class ProgressLog:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + SAY_AGAIN_S
             logger.info("looking at the repository", phase=progress.phase, done=progress.done, total=progress.total)
+
+
+def allow_descriptors() -> None:
+    """As many as the host lets us have, within reason: each caller and each event stream holds one (cases.md R19)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:

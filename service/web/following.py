@@ -72,7 +72,7 @@ class _Follower:
             self._said = state
             found.append(self._event("state", {"id": self._run.id, "state": state}))
         if tape is not None:
-            found += [self._output(piece, last=False) for piece in tape.after(self._offsets)]
+            found += self._outputs(tape, last=False)
         return [event for event in found if event]
 
     async def _last(self, tape: Tape | None) -> bytes | None:
@@ -82,11 +82,17 @@ class _Follower:
         if run.state not in ENDED and run.state != "refused":
             return None
         found = []
-        pieces = tape.after(self._offsets) if tape is not None else _kept(run, self._offsets)
-        found += [self._output(piece, last=True) for piece in pieces]
+        if tape is not None:
+            found += self._outputs(tape, last=True)
+        else:
+            found += [self._output(piece, last=True) for piece in _kept(run, self._offsets)]
         stderr = "" if run.outcome is None else text_of(run.outcome.stderr)[0]
         found.append(self._event("end", item_of_run(self._parts, run, stderr)))
         return b"".join(found)
+
+    def _outputs(self, tape: Tape, *, last: bool) -> list[bytes]:
+        """What came since: of who comes late, the beginning and then the end."""
+        return [self._output(piece, last=last) for _ in range(2) for piece in tape.after(self._offsets)]
 
     def _output(self, piece: Piece, *, last: bool) -> bytes:
         """No half character at the end of a piece: what is cut comes with the next one."""
