@@ -34,7 +34,6 @@ from service.execution.queue import Queue
 from service.execution.recovery import recover
 from service.execution.turns import Turns
 from service.intake.definitions.schema import tool_schema
-from service.intake.identity import RepositoryIdentity
 from service.intake.ingest import Ingest, Look
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
@@ -87,21 +86,17 @@ class Bitong:
         self.metrics = Metrics()
         self.feed = Feed()
         self.sandbox = building.sandbox(settings)
-        self.executors = building.executors(settings, self.sandbox)
+        self.identity = building.identity(settings)
+        self.operations = building.operations(settings, self.folder)
+        self.executors = building.executors(settings, self.sandbox, self.operations, self.identity.names)
         self.mirror = building.mirror(settings)
-        self.identity = RepositoryIdentity(
-            fixed=settings.repository_id,
-            repository_url=settings.repository_url,
-            api_url=settings.forgejo_url,
-            token=building.reveal(settings.forgejo_token),
-        )
         self.ingest = Ingest(
             self.database,
             self.mirror or _NoRepository(),
             branch=settings.repository_branch,
             tools_path=settings.tools_path,
             repository_id=self.identity,
-            before=self.identity.resolve,
+            before=self._before_look,
             progress=progress,
         )
         self.worker = Worker(self.ingest, interval_s=settings.poll_interval_s, looked=self._looked)
@@ -166,6 +161,7 @@ class Bitong:
     def stop_looking(self) -> None:
         """No more looks; one that runs is cut short, since the next start looks again."""
         self.worker.stop_soon()
+        self.operations.stop()
         if self.mirror is not None:
             self.mirror.close()
         self.worker.stop()
@@ -224,6 +220,11 @@ class Bitong:
     def _asked(self, confirmation: Confirmation) -> None:
         self.feed.publish("confirmation", confirmation)
 
+    def _before_look(self) -> None:
+        """In the worker's thread: what a look has to know of the forge."""
+        self.identity.resolve()
+        self.operations.refresh()
+
     def _looked(self, look: Look) -> None:
         self.metrics.looks.labels(look.outcome).inc()
         self.feed.publish("sync", look)
@@ -253,6 +254,7 @@ class Bitong:
         digests = {
             "shell_read_paths": _digest(list(settings.shell_read_paths)),
             "gatekeepers": _digest(sorted(settings.nodes)),
+            "forgejo_operations": _digest(settings.forgejo_operations and list(settings.forgejo_operations)),
         }
         sandbox = "none, as root" if self.sandbox.mode == "none" and os.geteuid() == 0 else self.sandbox.mode
         facts = {"version": __version__, "sandbox": sandbox, "digests": digests}
@@ -260,18 +262,10 @@ class Bitong:
 
     def _warn(self, definition: Definition) -> list[Problem]:
         """What a registered definition needs that this instance lacks: shown, and refused at exec."""
-        executor = self.executors.get(definition.executor)
-        if executor is None:
-            return [
-                Problem(
-                    "executor-not-available",
-                    f"这里尚未启用执行器 {definition.executor}。",
-                    f"The executor {definition.executor} is not available here.",
-                    field="executor",
-                )
-            ]
-        why = executor.unavailable(definition)
-        return [] if why is None else [Problem("executor-not-available", why.zh, why.en, field="executor")]
+        executor = self.executors[definition.executor]
+        lacks, refuses = executor.unavailable(definition), executor.refusal(definition)
+        found = [] if lacks is None else [Problem("executor-not-available", lacks.zh, lacks.en, field="executor")]
+        return found + ([] if refuses is None else [Problem("not-allowed", refuses.zh, refuses.en, field="method")])
 
 
 class _NoRepository:

@@ -1,6 +1,6 @@
 """From settings to the parts that need nothing else: what runs tools, what reads the repository, where people sign in."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,15 @@ from service.execution.executors.failed_when import FailedWhen
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
 from service.execution.executors.gatekeeper_answer import AnswerFields
+from service.execution.executors.git_forgejo import GitForgejoExecutor
 from service.execution.executors.hlpd_api import HlpdApiExecutor
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
+from service.execution.operations import Operations
+from service.intake.identity import RepositoryIdentity
 from service.intake.mirror.looking import Mirror
 from service.settings import Settings
+from service.store.folder import DataFolder
 from service.web.oauth import Forge
 
 
@@ -46,7 +50,27 @@ def sandbox(settings: Settings) -> Sandbox:
     )
 
 
-def executors(settings: Settings, sandbox: Sandbox) -> Mapping[str, Executor]:
+def identity(settings: Settings) -> RepositoryIdentity:
+    """Which repository is the tracked one."""
+    return RepositoryIdentity(
+        fixed=settings.repository_id,
+        repository_url=settings.repository_url,
+        api_url=settings.forgejo_url,
+        token=reveal(settings.forgejo_token),
+    )
+
+
+def operations(settings: Settings, folder: DataFolder) -> Operations:
+    """Which of the forge's operations there are."""
+    return Operations(settings.forgejo_url, reveal(settings.forgejo_token), folder)
+
+
+def executors(
+    settings: Settings,
+    sandbox: Sandbox,
+    operations: Operations,
+    repository: Callable[[], tuple[str, str] | None],
+) -> Mapping[str, Executor]:
     """The four ways to run a tool, by name. Raises UsageError that names the setting."""
     nodes = {
         name: GatekeeperNode(
@@ -67,6 +91,13 @@ def executors(settings: Settings, sandbox: Sandbox) -> Mapping[str, Executor]:
             reveal(settings.hlpd_api_token),
             settings.hlpd_api_rpc_path,
             _failed_when(settings.hlpd_api_failed_when),
+        ),
+        "git-forgejo": GitForgejoExecutor(
+            settings.forgejo_url,
+            reveal(settings.forgejo_tools_token),
+            settings.forgejo_operations,
+            repository,
+            operations,
         ),
     }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.domain.definitions import Definition
+from service.domain.operations import allows, settled, shipped
 from service.execution.executors.commands import command_argv, command_problems
 from service.intake.definitions.reading import read_definition
 
@@ -35,6 +36,14 @@ def test_the_persona_database_has_an_example_too():
     definition = definition_in(TOOLS / "persona-read" / "TOOL.hdlp")
 
     assert (definition.executor, definition.method) == ("hlpd-api", "GET /personas/{personaId}")
+
+
+def test_forgejo_has_an_example_too():
+    """executors.md, Shipped tools; what it does is allowed without the operator saying so."""
+    definition = definition_in(TOOLS / "repo-issues" / "TOOL.hdlp")
+
+    assert (definition.executor, definition.method) == ("git-forgejo", "issueListIssues")
+    assert allows(settled(shipped()[definition.method]), None)
 
 
 @each_tool

@@ -1,7 +1,8 @@
 """Speaking to a running service: by an address and a token, or as the operator of the data folder on this host."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlsplit
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 API: Final = "/api/v1"
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 60.0
+SILENCE_S: Final = 45.0  # of a stream, which says something every 15 s; then the line is taken for dead
 MOST: Final = 1000  # items of one page
 
 KINDS: Final[Mapping[int, type[BitongError]]] = {
@@ -32,6 +34,10 @@ KINDS: Final[Mapping[int, type[BitongError]]] = {
     422: errors.Invalid,
     429: errors.Busy,
 }
+
+
+class Lost(Unavailable):
+    """The connection ended before the answer did: what was asked for may have happened, or not."""
 
 
 class Service:
@@ -63,24 +69,50 @@ class Service:
         *,
         query: Mapping[str, Any] | None = None,
         body: Any = None,
+        headers: Mapping[str, str] | None = None,
         within_s: Any = ANSWER_S,
     ) -> "httpx.Response":
-        """One request below `/api/v1`; any answer. Raises Unavailable when none comes."""
+        """One request below `/api/v1`; any answer. Raises Unavailable where it could not be asked, Lost where no answer came."""
         import httpx  # noqa: PLC0415
 
         timeout = httpx.Timeout(within_s, connect=CONNECT_S)
         params = {name: _spelled(value) for name, value in (query or {}).items() if value is not None}
+        with self._failing_in_words():
+            return self._client.request(method, API + path, params=params, json=body, headers=headers, timeout=timeout)
+
+    @contextmanager
+    def stream(self, path: str, *, after: str | None = None) -> "Iterator[httpx.Response]":
+        """A stream of events, any answer, its body not read yet; `after`: the last event that came. Raises as `ask` does."""
+        import httpx  # noqa: PLC0415
+
+        headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": after})
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        with (
+            self._failing_in_words(),
+            self._client.stream("GET", API + path, headers=headers, timeout=timeout) as answer,
+        ):
+            yield answer
+
+    @contextmanager
+    def _failing_in_words(self) -> Iterator[None]:
+        import httpx  # noqa: PLC0415
+
+        kind: type[Unavailable] = Unavailable
         try:
-            return self._client.request(method, API + path, params=params, json=body, timeout=timeout)
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            why = Message("连不上", "cannot be reached")
         except httpx.TimeoutException:
-            why = Message("没有及时回答", "did not answer in time")
+            kind, why = Lost, Message("没有及时回答", "did not answer in time")
+        except httpx.TransportError:
+            kind, why = Lost, Message("断开了连接，没有答完", "ended the connection before its answer")
         except (httpx.HTTPError, httpx.InvalidURL):
             why = Message("连不上", "cannot be reached")
         except UnicodeEncodeError:
             raise UsageError(Message("参数不是 UTF-8 文本。", "An argument is no UTF-8 text.")) from None
-        raise Unavailable(
-            Message(f"{self.url} {why.zh}。服务在运行吗？", f"{self.url} {why.en}. Does the service run?")
-        )
+        else:
+            return
+        raise kind(Message(f"{self.url} {why.zh}。服务在运行吗？", f"{self.url} {why.en}. Does the service run?"))
 
     def json(self, method: str, path: str, **how: Any) -> Any:
         """The JSON of an answer that is well; else the failure it tells of, by kind."""
@@ -128,13 +160,14 @@ def reading(settings_file: Any = None) -> Service:
     return service
 
 
-def acting(settings_file: Any = None) -> Service:
+def acting(settings_file: Any = None, *, scopes: Sequence[str] = ("exec",)) -> Service:
     """The service to run tools through: a token says who acts, so that the operator's own access does not serve."""
     if not os.environ.get("BITONG_TOKEN"):
+        needed = " ".join(f"--scope {scope}" for scope in scopes)
         raise UsageError(
             Message(
-                "执行工具需要令牌：请设 BITONG_TOKEN（bitong token create 名称 --scope exec）。",
-                "Running a tool needs a token: set BITONG_TOKEN (bitong token create NAME --scope exec).",
+                f"执行工具需要令牌：请设 BITONG_TOKEN（bitong token create 名称 {needed}）。",
+                f"Running a tool needs a token: set BITONG_TOKEN (bitong token create NAME {needed}).",
             )
         )
     return reading(settings_file)

@@ -19,6 +19,7 @@ from service.cli import (
     gatekeeper,
     hook,
     lint,
+    login,
     matching,
     runs,
     serve,
@@ -76,7 +77,7 @@ def options(
         os.environ["BITONG_CONFIG"] = str(config)
 
 
-for group in (serve, demo, sync, lint, exec, matching, gatekeeper):
+for group in (serve, demo, login, sync, lint, exec, matching, gatekeeper):
     group.register(application)
 for name, group in (
     ("hook", hook),

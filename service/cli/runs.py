@@ -1,11 +1,16 @@
 """`bitong runs`: what ran, read from a running service."""
 
+import json as plain
+import sys
 from typing import Annotated, Any, Final
 
 import typer
 
-from service.cli import calling, showing
+from service.cli import calling, following, printing, showing
 from service.cli import settings as given
+from service.cli.calling import Service
+from service.domain.runs import OPEN
+from service.errors import Message
 
 COLUMNS: Final = ("id", "tool", "version", "state", "reason", "actor", "started_at", "duration_ms", "error")
 _ID = Annotated[str, typer.Argument(metavar="ID", help="运行的 id / the run's id")]
@@ -60,28 +65,58 @@ def show(run: _ID, json: given.Json = False, config: given.Config = None) -> Non
     _show(found)
 
 
-def tail(run: _ID, config: given.Config = None) -> None:
-    """跟随一次运行的输出。 Follow a run's output.
+def tail(run: _ID, json: given.Json = False, config: given.Config = None) -> None:
+    """跟随一次运行的输出，到它结束；退出码同 exec。 Follow a run's output to its end; exits as `exec` does.
+
+    --json：每行一个事件。 --json: one event a line.
 
     示例 / example: bitong runs tail 0190b5a4-0000-7000-8000-000000000000
     """
     with calling.reading(config) as service:
-        showing.as_json(service.get(f"/runs/{calling.path_part(run)}/events"))
+        found = service.get(f"/runs/{calling.path_part(run)}")
+        run = found["id"]
+        code = _events(service, run) if json else printing.live(service, run, found["tool"], found["version"])
+    if code:
+        raise typer.Exit(code)
 
 
-def cancel(run: _ID, config: given.Config = None) -> None:
-    """终止一次运行。 End a run and all its processes.
+def cancel(run: _ID, json: given.Json = False, config: given.Config = None) -> None:
+    """终止一次运行，连同它的所有进程。 End a run and all its processes.
 
     示例 / example: bitong runs cancel 0190b5a4-0000-7000-8000-000000000000
     """
     with calling.reading(config) as service:
-        showing.as_json(service.json("POST", f"/runs/{calling.path_part(run)}/cancel"))
+        found = service.json("POST", f"/runs/{calling.path_part(run)}/cancel")
+    if json:
+        showing.as_json(found)
+    elif found["state"] in OPEN:
+        showing.say(
+            Message(f"已要求终止 {found['id']}，尚未结束。", f"{found['id']} was asked to end, and has not yet.")
+        )
+    else:
+        showing.say(Message(f"{found['id']} 已结束：{found['state']}。", f"{found['id']} ended: {found['state']}."))
+
+
+def _events(service: Service, run: str) -> int:
+    """Each event as a line of JSON; the exit code of the run."""
+    code = 0
+    try:
+        with following.left_alone(run):
+            for event in following.events(service, run):
+                sys.stdout.write(plain.dumps({"event": event.name, **event.data}, ensure_ascii=False) + "\n")
+                sys.stdout.flush()
+                if event.name == "end":
+                    code = printing.exit_code(event.data["ok"], event.data)
+    except following.NoEvents as none:
+        raise none.failure from None
+    return code
 
 
 def _show(run: dict[str, Any]) -> None:
     names = ("id", "tool", "method", "version", "commit", "actor", "state", "reason", "exit_code", "signal", "status")
     showing.fields([(name, run[name]) for name in names])
     showing.fields([(name, run[name]) for name in ("started_at", "ended_at", "duration_ms", "intent")])
+    showing.fields([("confirmation", run["confirmation_id"])])
     showing.fields([("author", run["definition"]["author"]), ("why", run["definition"]["why"])])
     showing.fields([("params", run["params"]), ("params_digest", run["params_digest"]), ("receipt", run["receipt"])])
     showing.block("output", run["output"])

@@ -65,11 +65,12 @@ def _short(text: str) -> str:
     return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
-def fields(pairs: Iterable[tuple[str, Any]]) -> None:
-    """`name: value` lines; those that are not set are left out."""
+def fields(pairs: Iterable[tuple[str, Any]], *, aside: bool = False) -> None:
+    """`name: value` lines; those that are not set are left out. `aside`: on standard error, as they are no data."""
+    stream = sys.stderr if aside else sys.stdout
     for name, value in pairs:
         if value is not None:
-            sys.stdout.write(f"{name}: {cell(value)}\n")
+            stream.write(f"{name}: {cell(value)}\n")
 
 
 def block(title: str, text: str) -> None:

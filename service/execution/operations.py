@@ -148,14 +148,12 @@ class Operations:
             raise NotADocument(result.cause)
         if result.status != 200:
             raise NotADocument(f"HTTP {result.status}")
-        if result.body.truncated:
-            raise NotADocument("too large")
         return read_document(result.body.kept)
 
     def _get(self, api_url: str, token: str | None, deadline: float) -> NotSent | Lost | Answer:
         url = api_url.rstrip("/").removesuffix("/api/v1") + "/swagger.v1.json"
         request = Request("GET", url, headers=(("Accept", "application/json"),), token=token)
-        return self._caller.call(request, deadline=deadline, keep=MAX_DOCUMENT_BYTES, cancel=self._cancel)
+        return self._caller.call(request, deadline=deadline, keep=MAX_DOCUMENT_BYTES + 1, cancel=self._cancel)
 
     def _keep(self, facts: Mapping[str, Facts]) -> None:
         if self._folder is None:

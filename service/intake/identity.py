@@ -40,6 +40,13 @@ class RepositoryIdentity:
             return UNKNOWN
         return self._id
 
+    def names(self) -> tuple[str, str] | None:
+        """Owner and name, as the repository's address says; None for a local path."""
+        if self._full_name is None:
+            return None
+        owner, name = self._full_name.split("/")
+        return owner, name
+
     def resolve(self) -> None:
         """Ask the API, once it is needed; a failure is logged and asked again with the next look."""
         if self._id is not None or not self._asks():

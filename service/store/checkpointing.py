@@ -63,7 +63,8 @@ class Checkpoints:
     def __init__(self, database: Database, folder: DataFolder) -> None:
         self._database = database
         self._folder = folder
-        self._newest: Made | None = None
+        self._newest: Made | None = None  # of this log
+        self._last: Made | None = None  # that the next has to extend, also where this log cannot
         self._origin = ""
         self._keys: tuple[VerifierKey, ...] = ()
         self._pair: KeyPair | None = None
@@ -81,8 +82,10 @@ class Checkpoints:
             raise UsageError(_BAD_ORIGIN)
         if not self._keys:
             self._create_key()
-        self._newest = self._newest_kept()
+        self._last = self._newest_kept()
         try:
+            self._as_signed(self._last, self._database.log)
+            self._newest = self._last
             self._end_rotation()
         except (BitongError, OSError) as error:
             self._fail(error)
@@ -152,7 +155,7 @@ class Checkpoints:
 
     def _work(self) -> None:
         while not self._ending.wait(INTERVAL_S):
-            made = self._newest
+            made = self._last
             if made is None or made.head.size != self._database.log.size:
                 self._attempt()
 
@@ -176,27 +179,34 @@ class Checkpoints:
 
     def _make(self, pairs: list[KeyPair]) -> None:
         target = self._database.log
-        last = self._newest
+        last = self._last
         if last is not None and last.head.size == target.size and last.head.root == target.root():
             return
         moment = self._extends(last, target)
         head = Checkpoint(self._origin, target.size, target.root())
         note = sign(head.text(), pairs)
         self._database.write(lambda transaction: checkpoints.add(transaction, head, moment, note))
-        self._newest = Made(head, note)
+        self._newest = self._last = Made(head, note)
         self._folder.write(NOTE_FILE, note.encode())
 
-    def _extends(self, last: Made | None, target: TiledLog) -> str:
-        """The stored rows make up the log that was written, and it extends the last checkpoint; the last row's time."""
-        size = 0 if last is None else last.head.size
-        if size > target.size:
+    def _as_signed(self, last: Made | None, target: TiledLog) -> TiledLog:
+        """The stored tree at the last checkpoint's size, if it has that root; of no checkpoint: the empty one."""
+        head = None if last is None else last.head
+        if head is not None and head.size > target.size:
             raise Unavailable(_SHRANK, code="log-shrank")
         try:
             with self._database.read() as connection:
-                tree = proofs.tree_at(connection, size)
-            if last is not None and tree.root() != last.head.root:
-                raise Unavailable(_DIFFERS, code="log-differs")
-            moment = ""
+                tree = proofs.tree_at(connection, 0 if head is None else head.size)
+        except proofs.Differs as differs:
+            raise Unavailable(_DIFFERS, code="log-differs", facts={"index": differs.index}) from None
+        if head is not None and tree.root() != head.root:
+            raise Unavailable(_DIFFERS, code="log-differs")
+        return tree
+
+    def _extends(self, last: Made | None, target: TiledLog) -> str:
+        """The stored rows make up the log that was written, and it extends the last checkpoint; the last row's time."""
+        tree, moment = self._as_signed(last, target), ""
+        try:
             while tree.size < target.size:
                 with self._database.read() as connection:
                     tree, moment = proofs.grow(connection, tree, target.size)

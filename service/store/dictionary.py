@@ -33,7 +33,7 @@ _REFERENCE: Final = re.compile(
 )
 _CHINESE: Final = re.compile(r"[㐀-鿿]{2,}")
 _FILLER: Final = frozenset(
-    "to the a an of or and in on for sb sth one's be with from etc by as at esp lit fig into up out".split()
+    ("to", "the", "an", "of", "or", "and", "in", "on", "for", "sb", "sth", "be", "with", "from", "by", "as", "at")
 )
 
 

@@ -13,7 +13,7 @@ from service.verify.findings import Findings, VerifyError, shown
 TABLES: Final = {  # what is read; each must be a plain table, each column a plain one
     "log_entries": "idx type at actor run tool leaf entry",
     "log_tiles": "level idx hash",
-    "runs": "seq id state reason tool version version_id commit_id actor node params_digest match_id confirmation_id"
+    "runs": "seq id state reason tool method version version_id commit_id actor node params_digest match_id confirmation_id"
     " key_hash exit_code status duration_ms stdout_bytes stdout_sha256 stdout_kept stderr_bytes stderr_sha256"
     " stderr_kept start_index end_index end_leaf started_at ended_at problems",
     "run_parameters": "run_seq salt masked",
@@ -36,6 +36,7 @@ FIND_RUN: Final = f"""SELECT p.salt, p.masked, o.kept, e.kept, {", ".join(f"r.{n
  LEFT JOIN run_output o ON o.run_seq = r.seq AND o.stream = 'stdout'
  LEFT JOIN run_output e ON e.run_seq = r.seq AND e.stream = 'stderr' WHERE r.id = ?"""  # noqa: S608 - names of our own
 FIND_PURGE: Final = "SELECT 1 FROM log_entries WHERE run = ? AND type = 'output.purged'"
+FIND_NUMBER: Final = "SELECT tool, number, commit_id FROM tool_versions WHERE id = ?"
 FIND_VERSION: Final = """SELECT id, commit_id, tree, blob, sha256, definition, registered_at, pusher FROM tool_versions
  WHERE tool = ? AND number = ?"""
 FIND_BLOB: Final = "SELECT content FROM blobs WHERE id = ?"
@@ -80,7 +81,7 @@ def storage(db: sqlite.Connection, findings: Findings) -> None:
     for (message,) in db.execute("PRAGMA integrity_check(10)"):
         if message != "ok":
             findings.find(None, "storage-damaged", "integrity_check", message, "ok")
-    for sql in (FIND_RUN, FIND_PURGE, FIND_VERSION, FIND_BLOB, FIND_TILE):
+    for sql in (FIND_RUN, FIND_PURGE, FIND_NUMBER, FIND_VERSION, FIND_BLOB, FIND_TILE):
         for *_, plan in db.execute("EXPLAIN QUERY PLAN " + sql, (None,) * sql.count("?")):
             if not plan.startswith("SEARCH"):
                 findings.find(None, "schema", "index", plan, "SEARCH")

@@ -19,6 +19,7 @@ class Version:
     index: int  # of the last entry about it
     registered: tuple[bytes, bytes, bytes, bytes]  # commit, tree, blob, sha256
     row: object  # its id in tool_versions; None without a row
+    method: str | None = None  # as its row says: runs are compared with it
     orphaned: bool = False  # now
     removed: bool = False  # ever
 
@@ -60,7 +61,9 @@ class Definitions:
             columns = ("id", "commit_id", "tree", "blob", "sha256", "definition", "registered_at", "pusher")
             values = dict(zip(columns, row, strict=True))
             parsed = parse(values["definition"])
-            values["definition"] = parsed.get("author") if isinstance(parsed, dict) else None
+            shape = parsed if isinstance(parsed, dict) else {}
+            values["definition"] = shape.get("author")
+            self.versions[key].method = shape.get("method")
             wanted: dict[str, object] = {"commit_id": commit, "tree": tree, "blob": blob, "sha256": digest}
             wanted |= {"definition": facts["author"], "registered_at": entry.at}
             wanted |= {} if facts["pusher"] is None else {"pusher": facts["pusher"]}  # may become known later
@@ -119,6 +122,8 @@ class Definitions:
         where = f"folder_trees.files of {name}"
         try:
             listed = [(path, runs, bytes.fromhex(blob), size) for path, runs, blob, size in json.loads(files)]
+            if any(blob.hex() not in files for _, _, blob, _ in listed):
+                raise ValueError("an id in other letters")
             found = git_tree(
                 (path.split("/"), b"100755" if runs else b"100644", blob) for path, runs, blob, _ in listed
             )

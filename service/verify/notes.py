@@ -43,7 +43,8 @@ def read_key(vkey: str) -> Key:
     name, identifier, encoded = match.groups()
     content = base64.b64decode(encoded, validate=True)
     digest = hashlib.sha256(name.encode() + b"\n" + content).digest()[:4]
-    if len(content) != 33 or content[0] != 1 or digest.hex() != identifier:
+    plain = base64.b64encode(content).decode() == encoded
+    if not plain or len(content) != 33 or content[0] != 1 or digest.hex() != identifier:
         raise ValueError("no Ed25519 vkey, or not its id")
     return Key(name, digest, content[1:])
 

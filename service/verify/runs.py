@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pysqlite3.dbapi2 as sqlite
 
-from service.verify.database import FIND_PURGE, FIND_RUN, RUN
+from service.verify.database import FIND_NUMBER, FIND_PURGE, FIND_RUN, RUN
 from service.verify.definitions import Version
 from service.verify.findings import Findings, OneOf
 from service.verify.forms import Entry, hash_of, identity, number, unhex
@@ -42,6 +42,7 @@ class Runs:
             "state": "started",
             "reason": None,
             "tool": facts["tool"],
+            "method": f"{facts['executor']}:{None if version is None else version.method}",
             "version": facts["version"],
             "version_id": version.row if version is not None else None,
             "commit_id": ran[0],
@@ -87,10 +88,17 @@ class Runs:
         for name in ("stdout", "stderr"):  # nothing ran
             wanted |= {f"{name}_bytes": 0, f"{name}_kept": 0, f"{name}_sha256": OneOf(None, sha256(b""))}
         row = self._row(entry.index, facts["run"], wanted, {})
+        if row is not None:
+            self._of_version(entry.index, facts["run"], row)
         problems = bytes.fromhex(facts["problems_digest"])
         if row is not None and hash_of(row["problems"]) != problems:
             where = f"runs.problems of {facts['run']}"
             self.findings.find(entry.index, "bytes-differ", where, hash_of(row["problems"]), problems)
+
+    def _of_version(self, index: int, run: str, row: dict[str, Any]) -> None:
+        """What a refused run was refused for is a version there is; its entry names the tool alone."""
+        found = self.db.execute(FIND_NUMBER, (row["version_id"],)).fetchone() or (None, None, None)
+        self.findings.compare(index, "runs", run, row, dict(zip(("tool", "version", "commit_id"), found, strict=True)))
 
     def _row(
         self, index: int, run: str, wanted: dict[str, Any], streams: Mapping[str, Mapping[str, Any]]

@@ -142,6 +142,37 @@ def test_an_operation_of_the_instances_own_document_is_known():
     assert "colour" in only(read(painted, extra_operations=facts)).en
 
 
+def test_what_the_instances_document_adds_to_a_known_operation_can_be_named():
+    """registration.md: by the same rule that execution has, so that what is registered can be sent."""
+    instance = {
+        "issueCreateIssue": {
+            "verb": "DELETE",
+            "path": "/repos/{owner}/{repo}/elsewhere",
+            "parameters": [{"name": "dry-run", "in": "query"}, {"name": "title", "in": "query"}],
+            "body": {"colour": {}},
+        }
+    }
+
+    def codes_of(parameters):
+        reading = read(tool("git-forgejo", "issueCreateIssue", parameters), extra_operations=instance)
+        return [problem.code for problem in reading.problems]
+
+    assert codes_of("{ title: { type: string, required: true }, colour: { type: string } }") == []
+    assert codes_of("{ dry_run: { type: boolean, secret: true } }") == ["secret-in-query"]
+    assert codes_of("{ title: { type: string, secret: true } }") == []  # a property of the body, as we know it
+    assert codes_of("{ body_title: { type: string } }") == ["unknown-operation-parameter"]
+
+
+def test_facts_of_an_instance_that_cannot_be_read_reject_nothing():
+    """An absent forge never rejects anything, and a strange one neither."""
+    strange = {"repoGet": {"verb": 7}, "repoPaint": None}
+
+    assert read(tool("git-forgejo", "repoGet"), extra_operations=strange).problems == ()
+    assert (
+        read(tool("git-forgejo", "repoPaint", "{ colour: { type: string } }"), extra_operations=strange).problems == ()
+    )
+
+
 @pytest.mark.parametrize(
     ("method", "parameters", "codes"),
     [

@@ -15,7 +15,7 @@ from service.execution.forgejo_document import MAX_DOCUMENT_BYTES, NotADocument,
 from service.execution.operations import DOUBT_S, FILE, FRESH_S, RETRY_S, Operations
 from service.store.folder import DataFolder
 from tests.harness.far_side import answer_with, drip, nobody, reset, say
-from tests.harness.forgejo_document import NEWEST, OLDEST, document_of, facts_of
+from tests.harness.forgejo_document import NEWEST, OLDEST, Forge, document_of, facts_of
 
 PAINT = {
     "repoPaint": {
@@ -37,21 +37,6 @@ class Clock:
         return self.now
 
 
-class Forge:
-    """What the far side answers with, to be changed between requests; GETs of the document are counted."""
-
-    def __init__(self, far_side, content: bytes) -> None:
-        self.answer = answer_with(content)
-        self.side = far_side(lambda connection, request: self.answer(connection, request))  # noqa: PLW0108  as it is then
-        self.url = self.side.url + "/api/v1"
-
-    def describe(self, facts) -> None:
-        self.answer = answer_with(document_of(facts))
-
-    def asked(self) -> int:
-        return len(self.side.requests)
-
-
 @pytest.fixture
 def clock():
     return Clock()
@@ -59,7 +44,7 @@ def clock():
 
 @pytest.fixture
 def forge(far_side):
-    return Forge(far_side, document_of(facts_of(NEWEST) | PAINT))
+    return Forge(far_side, facts_of(NEWEST) | PAINT)
 
 
 @pytest.fixture
@@ -341,7 +326,7 @@ def test_the_end_of_the_service_ends_a_fetch(forge, clock):
         answer_with(document_of(PAINT, basePath="/api/v2")),
         answer_with(document_of(PAINT, basePath=None)),
         answer_with(document_of(PAINT, paths=[PAINT])),
-        answer_with(b" " * MAX_DOCUMENT_BYTES + document_of(PAINT)),
+        answer_with(document_of(PAINT) + b" " * MAX_DOCUMENT_BYTES),
         say(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + document_of(PAINT)),
     ],
 )

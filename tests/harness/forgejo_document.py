@@ -1,12 +1,29 @@
-"""A `swagger.v1.json` as a Forgejo would serve it, made from facts of the shipped files' shape."""
+"""A Forgejo that serves a `swagger.v1.json` made from facts of the shipped files' shape."""
 
 import json
 from importlib.resources import files
 from typing import Any
 
 from service.domain.operations import VERSIONS
+from tests.harness.far_side import answer_with
 
 OLDEST, NEWEST = VERSIONS
+
+
+class Forge:
+    """A far side that serves the document of these facts, until `answer` is another behaviour."""
+
+    def __init__(self, far_side: Any, facts: dict[str, dict[str, Any]]) -> None:
+        self.describe(facts)
+        self.side = far_side(lambda connection, request: self.answer(connection, request))  # noqa: PLW0108  as it is then
+        self.url = self.side.url + "/api/v1"
+
+    def describe(self, facts: dict[str, dict[str, Any]]) -> None:
+        self.answer = answer_with(document_of(facts))
+
+    def asked(self) -> int:
+        """How many requests came."""
+        return len(self.side.requests)
 
 
 def facts_of(version: str) -> dict[str, dict[str, Any]]:

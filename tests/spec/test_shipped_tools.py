@@ -46,10 +46,11 @@ def test_one_push_registers_the_seeds_five(starter: Starter) -> None:
 
 
 def test_a_tool_whose_far_side_is_not_set_up_is_registered_and_says_so(starter: Starter) -> None:
-    """A persona database is the operator's to name: until then the tool is there, with a warning."""
-    (warning,) = starter.service.tools()["persona-read"]["warnings"]
+    """Persona database and Forgejo are the operator's to name: until then the tools are there, with a warning."""
+    tools = starter.service.tools()
 
-    assert warning["code"] == "executor-not-available"
+    codes = [[warning["code"] for warning in tools[name]["warnings"]] for name in ("persona-read", "repo-issues")]
+    assert codes == [["executor-not-available"]] * 2
 
 
 def test_shell_exec_says_hello(starter: Starter) -> None:

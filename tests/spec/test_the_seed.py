@@ -156,26 +156,18 @@ def test_the_six_fields_stand_first_also_for_nobody(seed: Seed, token: str | Non
     assert answer.json()["code"] == "unauthenticated"
 
 
-def test_what_is_not_built_yet_says_so_and_starts_nothing(seed: Seed) -> None:
-    """An intent and a tool that asks for confirmation are 503 `not-available`, never a run by another way."""
+def test_a_tool_that_asks_first_runs_once_zhuyuan_confirms(seed: Seed) -> None:
+    """Seed §7, require_confirm: nothing runs before; 铸渊 with both scopes may confirm its own call."""
     seed.repo.write_tool("asks-first", constraints={"require_confirm": True})
     seed.repo.commit("要先确认的工具")
     seed.service.push(seed.repo)
+    zhuyuan = seed.service.client(seed.service.token("exec", "confirm"))
 
-    intent = seed.service.admin.post(f"{API}/exec", json={"intent": "查看最近的提交记录"})
-    confirm = seed.service.exec("asks-first")
+    asked = zhuyuan.post(f"{API}/exec", json={"tool": "asks-first"})
+    waiting = zhuyuan.get(f"{API}/runs/{asked.json()['run']['id']}").json()["state"]
+    answer = zhuyuan.post(
+        f"{API}/confirmations/{asked.json()['confirmation']['id']}", json={"decision": "approve"}
+    ).json()
 
-    for answer in (intent, confirm):
-        assert answer.status_code == 503
-        assert list(answer.json())[:6] == SIX
-        assert answer.json()["code"] == "not-available"
-    assert [run for run in seed.service.items("/runs", tool="asks-first") if run["state"] != "refused"] == []
-
-
-@pytest.mark.parametrize("body", [{}, {"tool": "local-exec", "intent": "回声", "params": {"cmd": "true"}}])
-def test_a_call_names_a_tool_or_an_intent_and_never_both(seed: Seed, body: dict[str, object]) -> None:
-    """The seed's two ways of asking (section 1) are two calls, not one."""
-    answer = seed.service.admin.post(f"{API}/exec", json=body)
-
-    assert answer.status_code == 422
-    assert list(answer.json())[:6] == SIX
+    assert (asked.status_code, waiting) == (202, "awaiting_confirmation")
+    assert (answer["ok"], answer["run"]["id"]) == (True, asked.json()["run"]["id"])

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import base64
 import hashlib
 import json
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pysqlite3.dbapi2 as sqlite
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, create_engine, insert
 
 from service.store import tables
@@ -23,6 +25,68 @@ LATER = "c2" * 20
 GONE = "c3" * 20
 DEFINITION = "§ name: text-stats\n§ display: 文本统计\n".encode()
 SCRIPT = b"print('counted')\n"
+
+
+# Which columns follow from the log, so that one bit of them is found; and by which a row is named.
+BIT_COLUMNS = {
+    "log_entries": ("type", "at", "actor", "run", "tool", "leaf", "entry", "idx"),
+    "log_tiles": ("level", "idx", "hash"),
+    "runs": (
+        *(
+            "id",
+            "state",
+            "reason",
+            "tool",
+            "method",
+            "version",
+            "version_id",
+            "commit_id",
+            "actor",
+            "node",
+            "started_at",
+        ),
+        *("ended_at", "exit_code", "status", "duration_ms", "params_digest", "match_id", "confirmation_id", "key_hash"),
+        *("stdout_bytes", "stdout_sha256", "stdout_kept", "stderr_bytes", "stderr_sha256", "stderr_kept"),
+        *("start_index", "end_index", "end_leaf"),
+    ),
+    "run_parameters": ("run_seq", "salt", "masked"),
+    "run_output": ("run_seq", "stream", "kept"),
+    "tool_versions": ("tool", "number", "state", "commit_id", "tree", "blob", "sha256", "registered_at", "id"),
+    "folder_trees": ("files", "blob", "sha256", "folder", "tree"),
+    "blobs": ("id", "content"),
+    "tokens": ("id", "name", "scopes", "tools", "created_at", "created_by", "expires_at", "revoked_at", "hash"),
+    "rejections": ("tool", "commit_id", "problems"),
+    "confirmations": (
+        *("id", "state", "run", "tool", "version", "version_id", "commit_id", "sha256", "params_digest", "actor"),
+        *("asked_at", "answered_by", "answered_at", "ask_index", "answer_index"),
+    ),
+    "idempotency_keys": ("actor", "key_hash", "run"),
+    "checkpoints": ("size", "root", "at", "note"),
+}
+KEY_COLUMNS = {
+    "log_entries": ("idx",),
+    "log_tiles": ("level", "idx"),
+    "runs": ("id",),
+    "run_parameters": ("run_seq",),
+    "run_output": ("run_seq", "stream"),
+    "tool_versions": ("tool", "number"),
+    "folder_trees": ("folder", "tree"),
+    "blobs": ("id",),
+    "tokens": ("id",),
+    "rejections": ("id",),
+    "confirmations": ("id",),
+    "idempotency_keys": ("run",),
+    "checkpoints": ("size",),
+}
+
+
+def flipped(value):
+    """The value with one bit the other way; of a number a high one, which collides with no small number."""
+    if isinstance(value, int):
+        return value ^ 1 << 20
+    content = bytearray(value if isinstance(value, bytes) else value.encode())
+    content[len(content) // 2] ^= 1
+    return bytes(content) if isinstance(value, bytes) else content.decode()
 
 
 def sha(content: bytes) -> bytes:
@@ -43,6 +107,27 @@ def mth(leaves: list[bytes]) -> bytes:
     return sha(b"\x01" + mth(leaves[:split]) + mth(leaves[split:]))
 
 
+class Signer:
+    """An Ed25519 key as C2SP signed-note writes it down."""
+
+    def __init__(self, seed: bytes, name: str = "bitong/test") -> None:
+        self.name = name
+        self.private = Ed25519PrivateKey.from_private_bytes(seed)
+        public = b"\x01" + self.private.public_key().public_bytes_raw()
+        self.id = sha(name.encode() + b"\n" + public)[:4]
+        self.vkey = f"{name}+{self.id.hex()}+{base64.b64encode(public).decode()}"
+
+    def line(self, text: str) -> str:
+        signature = self.id + self.private.sign(text.encode())
+        return f"\N{EM DASH} {self.name} {base64.b64encode(signature).decode()}\n"
+
+
+def note_of(size: int, root: bytes, *signers: Signer, origin: str = "bitong/test") -> bytes:
+    """A signed checkpoint."""
+    text = f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n"
+    return (text + "\n" + "".join(signer.line(text) for signer in signers)).encode()
+
+
 class Builder:
     """Appends entries and the rows that follow from them; `close` adds the tiles."""
 
@@ -59,7 +144,7 @@ class Builder:
     def row(self, table: Any, **values: Any) -> None:
         self._connection.execute(insert(table), values)
 
-    def append(self, type_: str, actor: str, **facts: Any) -> tuple[int, bytes]:
+    def append(self, type_: str, actor: str, /, **facts: Any) -> tuple[int, bytes]:
         """One entry; answers its index and leaf."""
         index = len(self.leaves)
         shape = {"index": index, "type": type_, "at": TIME, "actor": actor, "facts": facts}
@@ -108,7 +193,7 @@ class Builder:
             state=state,
             commit_id=bytes.fromhex(commit),
             **identity,
-            definition='{"author":"ICE-GL-ZY001"}',
+            definition='{"author":"ICE-GL-ZY001","executor":"shell","method":"argv"}',
             warnings="[]",
             same_meaning=False,
             git_author="Zhu <zhu@example.org>",
@@ -295,6 +380,68 @@ class Builder:
             current=True,
         )
 
+    def confirmation(
+        self,
+        number: int,
+        answer: str | None,
+        *,
+        answerer: str | None = None,
+        waits: bool = True,
+        said: dict[str, Any] | None = None,
+    ) -> None:
+        """A question of `token:t1` about text-stats 2, answered or not, with its run's row where that waits."""
+        key, run = f"c-{number}", f"r-asked-{number}"
+        digest = sha(key.encode())
+        facts = {"confirmation": key, "run": run, "tool": "text-stats", "version": 2, "params_digest": digest.hex()}
+        facts["asker"] = "token:t1"
+        asked, _ = self.append("confirmation.requested", "token:t1", **facts, answerer=None, self=None)
+        answered = None
+        if answer is not None:
+            by = answerer or "bitong"
+            itself = None if answerer is None else answerer == "token:t1"
+            answered, _ = self.append(
+                *(f"confirmation.{answer}", by), **facts | {"answerer": answerer, "self": itself} | (said or {})
+            )
+        if waits:
+            self.queued(run)
+        self.row(
+            tables.confirmations,
+            id=key,
+            state=answer or "waiting",
+            run=run,
+            tool="text-stats",
+            version_id=2,
+            version=2,
+            commit_id=bytes.fromhex(LATER),
+            sha256=sha(DEFINITION),
+            params_digest=digest,
+            params=b"{}" if answer is None else None,
+            preview="{}",
+            actor="token:t1",
+            asked_at=TIME,
+            expires_at=TIME,
+            answered_by=answerer,
+            answered_at=None if answer is None else TIME,
+            ask_index=asked,
+            answer_index=answered,
+        )
+
+    def key(self, seed: bytes, *, previous: "Signer | None" = None) -> "Signer":
+        """A signing key that the log names."""
+        signer = Signer(seed)
+        if previous is None:
+            self.append("key.created", "bitong", key=signer.vkey)
+        else:
+            self.append("key.rotated", "bitong", key=signer.vkey, previous=previous.vkey)
+        return signer
+
+    def checkpoint(self, *signers: "Signer") -> bytes:
+        """A checkpoint of all there is, with its row; the note."""
+        root = mth(self.leaves)
+        note = note_of(len(self.leaves), root, *signers)
+        self.row(tables.checkpoints, size=len(self.leaves), root=root, at=TIME, note=note)
+        return note
+
     def close(self) -> None:
         """Write the tiles of every whole subtree, and let go of the file."""
         level, nodes = 1, self.leaves
@@ -327,6 +474,32 @@ def example(path: Path, runs: int = 0) -> Builder:
     for number in range(runs):
         log.run(f"r-{number:04}")
     return log
+
+
+def signed_example(path: Path, runs: int = 150) -> tuple[Builder, list[Signer], list[bytes]]:
+    """The example with confirmations, an idempotency key, two signing keys and four checkpoints on the way."""
+    log = example(path, runs)
+    old = log.key(b"k" * 32)
+    notes = [log.checkpoint(old)]
+    log.confirmation(1, None)
+    log.confirmation(2, "approved", answerer="token:t2", waits=False)
+    log.run("r-asked-2")
+    log.confirmation(3, "rejected", answerer="token:t1")
+    log.confirmation(4, "expired")
+    notes.append(log.checkpoint(old))
+    new = log.key(b"n" * 32, previous=old)
+    notes.append(log.checkpoint(old, new))
+    log.append("session.closed", "person:1")
+    notes.append(log.checkpoint(new))
+    log.row(
+        tables.idempotency_keys,
+        actor="token:t1",
+        key_hash=sha(b"key"),
+        call_digest=sha(b"call"),
+        run="r-ended",
+        ends_at=TIME,
+    )
+    return log, [old, new], notes
 
 
 def change(path: Path, *statements) -> None:

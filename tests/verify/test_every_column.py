@@ -3,9 +3,8 @@
 import pytest
 
 from service.verify import verify_database
-from tests.verify.builder import change, read
+from tests.verify.builder import change, flipped, read
 
-BIT = 1 << 20  # of a number: no small number collides with another by it
 ENDED, REFUSED, OPEN = "id = 'r-ended'", "id = 'r-refused'", "id = 'r-open'"
 RUN_TEXT = ("state", "reason", "tool", "actor", "node", "match_id", "confirmation_id", "started_at", "ended_at")
 RUN_NUMBER = ("version", "version_id", "exit_code", "status", "duration_ms", "stdout_bytes", "stdout_kept")
@@ -71,15 +70,6 @@ FLIPS = [
     *(("rejections", name, "id = 1", "rejections of 1") for name in ("tool", "commit_id")),
     *(("rejections", name, "id = 1", f"rejections.{name} of 1") for name in ("pusher", "problems")),
 ]
-
-
-def flipped(value):
-    """The value with one bit the other way; JSON's last letter keeps it JSON."""
-    if isinstance(value, int):
-        return value ^ BIT
-    content = bytearray(value if isinstance(value, bytes) else value.encode())
-    content[len(content) // 2] ^= 1
-    return bytes(content) if isinstance(value, bytes) else content.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What a score is worth in the registry as it is now (facts §4: a fixed threshold cannot work; the right one moved from .43 to 1.50).
+"""What a score is worth in the registry as it is now.
+
+A fixed threshold cannot work: the right one moves from .43 to 1.50 with the size (facts/matching.md, section 4).
 
 Chinese and Latin intents have a threshold each: in a registry written in Chinese an unrelated English wish meets next to nothing,
 and would lower the line for Chinese ones.

@@ -1,6 +1,7 @@
-"""Developers' words of both languages that mean one thing; Bitong's own table, since dictionaries lack them (提交 is no commit there).
+"""Developers' words of both languages that mean one thing. Bitong's own: dictionaries lack them (提交 is no commit there).
 
 One group a line, its name first; Latin words are stemmed before they are compared, `_` joins two of them.
+Indented lines go on.
 """
 
 from typing import Final
@@ -20,7 +21,8 @@ error: 错误 报错 出错 异常 故障 失败 崩溃 挂了 error err fail fa
 access: 访问 请求 访问量 access request visit hit
 service: 服务 系统服务 守护进程 后台服务 service daemon systemd systemctl unit
 status: 状态 情况 进度 进展 活着 还在 status state progress health online alive running
-schedule: 定时 定时任务 计划任务 周期任务 每天 每小时 每周 排程 cron crontab schedule scheduled_job scheduled_task timer
+schedule: 定时 定时任务 计划任务 周期任务 每天 每小时 每周 排程 cron crontab schedule scheduled_job scheduled_task
+    timer
 file: 文件 文档 file document doc
 directory: 目录 文件夹 路径 子目录 directory folder dir path
 repository: 仓库 代码库 代码仓库 版本库 项目 repo repository project
@@ -108,4 +110,26 @@ department: 部门 团队 小组 department team group
 report: 报告 报表 周报 日报 report
 data: 数据 data
 tool: 工具 tool
+proxy: 反向代理 反代 代理 网关 nginx proxy gateway
+pipeline: 流水线 检查 检查结果 持续集成 ci pipeline check
+trunk: 主干 主分支 main master trunk
+chat: 聊天 聊天记录 对话 会话 chat conversation dialogue session
+layout: 缩进 排版 美化 格式化 pretty indent format beautify layout
+compressed: 压缩包 压缩 解压 zip tar gz tarball gzip compressed
+junk: 垃圾 缓存 临时文件 清理 junk cache temporary tmp cleanup
+queue: 队列 排队 queue backlog
+dependency: 依赖 依赖项 dependency requirement
+domain: 域名 解析 dns domain hostname
+identifier: 编号 标识 id identifier number
+author: 作者 谁写的 author committer
+expression: 表达式 expression
+environment: 环境 测试环境 生产环境 environment staging production
+health: 健康 健康分 体检 健康检查 health healthcheck
+priority: 优先级 重要度 严重级别 级别 severity priority level importance
+capacity: 容量 剩余 余量 占用 用量 capacity usage remaining quota
+subscription: 订阅 关注 subscription subscribe follow
+invoice: 发票 账单 invoice bill
+customer: 客户 顾客 customer client
+employee: 员工 人员 雇员 employee staff
+schedule_plan: 计划 方案 规划 plan planning
 """

@@ -1,4 +1,4 @@
-"""What of a definition is searched, and how much each part says (facts: name 2, intent 1, parameters .5 were best or near it everywhere)."""
+"""What of a definition is searched, and how much each part says (weights: facts/matching.md, section 2)."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -12,12 +12,14 @@ from hashlib import sha256
 from typing import Final
 
 from service.domain.definitions import Definition
-from service.domain.search.words import units
+from service.domain.search.words import words
 
 CAP: Final = 30  # intents kept for one tool
 CAP_OF_ONE: Final = CAP // 3  # of them, of one actor: a flood pushes out nobody else's
 HALF_LIFE_DAYS: Final = 180
 MAX_CHARACTERS: Final = 200
+# Of a learned word, where a word of a tool's intent weighs 1. At 1 what is learned costs the others more than it gives.
+WEIGHT: Final = 0.5
 
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”|「[^」]*」|《[^》]*》")
 # Whatever names one thing of somebody's: addresses, paths, assignments, and tokens with a digit in them.
@@ -79,11 +81,13 @@ def document(intents: Sequence[LearnedIntent], asker: str, now: datetime) -> dic
     for intent in intents:
         share = 1.0 if intent.actor == asker else min(1.0, most / weights[intent.actor])
         for word in _words(intent) if share else ():
-            found[word] = found.get(word, 0.0) + share * _age_weight(intent, now)
+            found[word] = found.get(word, 0.0) + WEIGHT * share * _age_weight(intent, now)
     return found
 
 
-def counting(intents: Mapping[str, Sequence[LearnedIntent]], definitions: Iterable[Definition]) -> dict[str, tuple[LearnedIntent, ...]]:
+def counting(
+    intents: Mapping[str, Sequence[LearnedIntent]], definitions: Iterable[Definition]
+) -> dict[str, tuple[LearnedIntent, ...]]:
     """By tool, what still holds: the tool is there, and is on the ground on which it was learned."""
     result = {}
     for definition in definitions:
@@ -109,6 +113,5 @@ def _age_weight(intent: LearnedIntent, now: datetime) -> float:
 
 
 def _words(intent: LearnedIntent) -> Iterable[str]:
-    for unit in units(intent.text):
-        yield from unit.words
-        yield from unit.classes
+    """Without single characters, which in free talk are there by chance."""
+    return (word for word in words(intent.text) if len(word) > 1)

@@ -1,4 +1,4 @@
-"""What was learned, as postings beside those of the definitions: one set for each asker who taught something, one for all others."""
+"""What was learned, as postings beside those of the definitions: one set for each asker who taught something, one for others."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,7 +15,9 @@ EVERYBODY: Final = ""  # who taught nothing: sees only what three actors or more
 class Lessons:
     """The learned intents that hold for a registry's tools, in the tools' order."""
 
-    def __init__(self, tools: Sequence[Definition], learned: Mapping[str, Sequence[LearnedIntent]], now: datetime) -> None:
+    def __init__(
+        self, tools: Sequence[Definition], learned: Mapping[str, Sequence[LearnedIntent]], now: datetime
+    ) -> None:
         holding = rules.counting(learned, tools)
         self._intents = [holding.get(tool.name, ()) for tool in tools]
         self._teachers = {intent.actor for intents in holding.values() for intent in intents}

@@ -1,7 +1,7 @@
-"""Wishes that no registry of this kind serves: what scores they reach says what a score is worth (`calibration`).
+"""Wishes that no registry of this kind serves: what they score says what a score is worth (`calibration`).
 
-Written for Bitong; spread thin over everyday life, so that a registry which does serve one of these trades meets few of its lines.
-Lengths are as people write them: a word or two, a sentence, a small story.
+Written for Bitong. Half of them ask as one asks an assistant, since unrelated wishes share verbs with related ones. They are
+spread thin over everyday life: a registry that does serve one of these trades meets few of its lines.
 """
 
 from typing import Final

@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
+from service.domain.search.classes import VERB
 from service.domain.search.fields import Dictionary
 from service.domain.search.spelling import Spelling
-from service.domain.search.words import Unit, is_latin, latin_unit, units, words
+from service.domain.search.words import Unit, latin_unit, units, words
 
 MAX_TERMS: Final = 400  # the first; what a longer intent adds costs time and finds nothing better
-MAX_MISSPELT: Final = 8  # words looked up one by one
+MAX_MISSPELT: Final = 8  # words that are looked for one by one
 
 CORRECTED: Final = 0.8
 GLOSSED: Final = 0.3  # flat between .2 and .5
 # Among Chinese, where a word of two characters is three words to search by, a Latin one would drown.
 AMONG_CHINESE: Final = 2.0
+
+Known = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,52 +30,47 @@ class Term:
     is_verb: bool = False
 
 
-def terms(
-    intent: str, known: Callable[[str], bool], spelling: Spelling | None = None, dictionary: Dictionary | None = None
-) -> Sequence[Term]:
+def terms(intent: str, known: Known, spelling: Spelling, dictionary: Dictionary | None = None) -> Sequence[Term]:
     """The terms of an intent. `known`: whether any tool that the asker sees holds the word."""
+    found: list[Term] = []
     seen: set[str] = set()
-    found = []
     for term in _all(intent, known, spelling, dictionary):
         if len(found) == MAX_TERMS:
             break
-        if fresh := _without(term.unit, seen):
-            found.append(replace(term, unit=fresh))
+        if (fresh := _unseen(term.unit, seen)) is not None:
+            found.append(term if fresh is term.unit else replace(term, unit=fresh))
     return found
 
 
-def _all(
-    intent: str, known: Callable[[str], bool], spelling: Spelling | None, dictionary: Dictionary | None
-) -> Iterator[Term]:
-    misspelt = 0
-    read = list(units(intent))
+def _all(intent: str, known: Known, spelling: Spelling, dictionary: Dictionary | None) -> Iterator[Term]:
+    read = list(islice(units(intent), MAX_TERMS))
     latin = AMONG_CHINESE if any(unit.wide for unit in read) else 1.0
+    tries = MAX_MISSPELT
     for unit in read:
-        meant = None
-        if spelling and misspelt < MAX_MISSPELT and not unit.classes and len(unit.words) == 1 and is_latin(unit.words[0]):
-            if not known(unit.words[0]):
-                misspelt += 1
-                meant = spelling.meant(unit.words[0], known)
-        if meant:
-            yield Term(latin_unit(unit.text, meant), latin * CORRECTED)
+        if unit.wide:
+            yield Term(unit, is_verb=_is_verb(unit))
+        elif tries and not unit.classes and not known(unit.words[0]):
+            tries -= 1
+            meant = spelling.meant(unit.words[0], known)
+            yield Term(latin_unit(unit.text, meant), latin * CORRECTED) if meant else Term(unit, latin)
         else:
-            yield Term(unit, 1.0 if unit.wide else latin, is_verb=_is_verb(unit))
+            yield Term(unit, latin, is_verb=_is_verb(unit))
     if dictionary is not None:
         for gloss in dictionary.glosses(intent):
-            for word in words(gloss, classes=False):
-                if known(word):
-                    yield Term(Unit(gloss, (word,)), GLOSSED)
+            yield from (Term(Unit(gloss, (word,)), GLOSSED) for word in words(gloss, classes=False) if known(word))
 
 
 def _is_verb(unit: Unit) -> bool:
-    return bool(unit.classes) and all(name[0] == "=" for name in unit.classes)
+    return bool(unit.classes) and all(name.startswith(VERB) for name in unit.classes)
 
 
-def _without(unit: Unit, seen: set[str]) -> Unit | None:
-    """The unit without the words that counted before; None where none is left. Marks the rest as seen."""
+def _unseen(unit: Unit, seen: set[str]) -> Unit | None:
+    """The unit without what counted before; None where nothing is left. Marks the rest as seen."""
     fresh = tuple(word for word in unit.words if word not in seen)
     classes = tuple(name for name in unit.classes if name not in seen)
     seen.update(fresh, classes)
     if not fresh and not classes:
         return None
-    return unit if len(fresh) == len(unit.words) and len(classes) == len(unit.classes) else replace(unit, words=fresh, classes=classes)
+    if len(fresh) == len(unit.words) and len(classes) == len(unit.classes):
+        return unit
+    return replace(unit, words=fresh, classes=classes)

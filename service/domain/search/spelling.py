@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from service.domain.search.words import is_latin, known_latin
+from service.domain.search.classes import known_latin
+from service.domain.search.words import is_latin
 
 SHORTEST: Final = 4  # letters of a stem; shorter words are one slip from too many others
 

@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from service.domain.search import calibration, queries
@@ -16,17 +16,40 @@ from service.domain.search.words import Unit
 # What a class counts beside the words themselves. Chinese has more ways to say a thing, and characters by chance.
 VERB: Final = {True: 1.0, False: 0.5}  # by whether the unit is Chinese
 GROUP: Final = {True: 1.5, False: 1.0}
-# A verb helps to tell tools apart, and says little about whether any fits: unrelated wishes have the same verbs (查一下快递).
-# Counted half in the threshold and whole in the order: AUROC .986 instead of .980 against those; half in both costs 1 to 3 points.
+# A verb helps to tell tools apart, and says little about whether any fits: unrelated wishes have the same ones (查一下快递).
+# Half in the threshold gives AUROC .986 against those instead of .980; half in the order, too, would cost it 1 to 3 points.
 VERB_IN_THRESHOLD: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A tool's number and its score in thresholds."""
+    """A tool's number, its score in thresholds, and how much of what the intent says it covers: 0 is nothing, 1 plainly all."""
 
     number: int
     score: float
+    covers: float
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What the terms of one intent give: by tool, verbs apart, and what a tool could get that fits every term."""
+
+    scores: dict[int, float] = field(default_factory=dict)
+    of_verbs: dict[int, float] = field(default_factory=dict)
+    attainable: float = 0.0
+    attainable_of_verbs: float = 0.0
+
+    def worth(self) -> float:
+        """What the best score is worth, to be compared with a threshold; 0 where no tool holds a word.
+
+        Raw sums favour long intents, shares of what could be reached short ones; the root lies between (facts/matching.md).
+        """
+        if not self.scores:
+            return 0.0
+        best = max(self.scores, key=lambda number: (self.scores[number], -number))
+        less = 1 - VERB_IN_THRESHOLD
+        reached = self.scores[best] - less * self.of_verbs.get(best, 0.0)
+        return reached / math.sqrt(self.attainable - less * self.attainable_of_verbs)
 
 
 class View:
@@ -47,47 +70,38 @@ class View:
 
     def terms(self, intent: str) -> Sequence[Term]:
         """The intent as this asker's registry reads it."""
-        return queries.terms(intent, self._known, self._spelling, self._dictionary)
+        return queries.terms(intent, self._scorer.knows, self._spelling, self._dictionary)
 
     def best(self, terms: Sequence[Term], most: int) -> list[Scored]:
         """The best tools first, equal ones in the order of their numbers."""
-        scores, worth = self._scores(terms)
-        found = heapq.nlargest(most, scores.items(), key=lambda item: (item[1], -item[0]))
+        sums = self._sums(terms)
+        found = heapq.nlargest(most, sums.scores.items(), key=lambda item: (item[1], -item[0]))
         if not found:
             return []
-        unit = found[0][1] * self.threshold(wide=any(term.unit.wide for term in terms)) / worth
-        return [Scored(number, score / unit) for number, score in found]
+        unit = found[0][1] * self.threshold(wide=any(term.unit.wide for term in terms)) / sums.worth()
+        return [Scored(number, score / unit, score / sums.attainable) for number, score in found]
 
     def gave(self, unit: Unit, number: int) -> bool:
         """Whether the unit found this tool, by its words or by a class."""
-        return any(number in self._scorer.of(word)[1] for word in (*unit.words, *unit.classes))
-
-    def _known(self, word: str) -> bool:
-        return bool(self._scorer.of(word)[1])
+        return any(self._scorer.holds(word, number) for word in (*unit.words, *unit.classes))
 
     def _worth(self, intent: str) -> float:
-        return self._scores(self.terms(intent))[1]
+        return self._sums(self.terms(intent)).worth()
 
-    def _scores(self, terms: Sequence[Term]) -> tuple[dict[int, float], float]:
-        """Scores by number, and what the best of them is worth, to be compared with a threshold.
-
-        Raw sums favour long intents, shares of what could be reached short ones; the root lies between (facts §4).
-        """
-        total: dict[int, float] = {}
-        verbs: dict[int, float] = {}  # of it, what verbs gave
-        attainable = 0.0
+    def _sums(self, terms: Sequence[Term]) -> _Sums:
+        sums = _Sums()
+        scores, of_verbs = sums.scores, sums.of_verbs
         for term in terms:
             most, given = self._of_unit(term.unit)
-            attainable += term.weight * most * (VERB_IN_THRESHOLD if term.is_verb else 1)
+            weight = term.weight
+            sums.attainable += weight * most
             for number, score in given.items():
-                total[number] = total.get(number, 0.0) + term.weight * score
-                if term.is_verb:
-                    verbs[number] = verbs.get(number, 0.0) + term.weight * score
-        if not total:
-            return total, 0.0
-        best = max(total, key=lambda number: (total[number], -number))
-        worth = total[best] - (1 - VERB_IN_THRESHOLD) * verbs.get(best, 0.0)
-        return total, worth / math.sqrt(attainable)
+                scores[number] = scores.get(number, 0.0) + weight * score
+            if term.is_verb:
+                sums.attainable_of_verbs += weight * most
+                for number, score in given.items():
+                    of_verbs[number] = of_verbs.get(number, 0.0) + weight * score
+        return sums
 
     def _of_unit(self, unit: Unit) -> tuple[float, dict[int, float]]:
         """By its words or by one of its classes, whichever gives a tool more."""

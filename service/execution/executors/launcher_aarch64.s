@@ -15,11 +15,56 @@ _start:
   mov x0, #4
   mov x1, #0
   svc #0
+  mov x8, #167                  // prctl(PR_SET_PDEATHSIG, SIGKILL)
+  mov x0, #1
+  mov x1, #9
+  svc #0
+  mov x8, #167                  // prctl(PR_SET_CHILD_SUBREAPER, 1)
+  mov x0, #36
+  mov x1, #1
+  svc #0
+  mov x8, #157                  // setsid()
+  svc #0
+  mov x8, #57                   // close(the image)
+  ldr x0, [x19, #40]
+  svc #0
   mov x8, #25                   // fcntl(descriptor, F_SETFD, FD_CLOEXEC)
   ldr x0, [x19, #32]
   mov x1, #2
   mov x2, #1
   svc #0
+  mov x21, #4
+  ldr x23, [x19, #48]
+limit:
+  ldr x1, [x23]
+  tbnz x1, #63, limited
+  mov x8, #261                  // prlimit64(0, resource, limits, NULL)
+  mov x0, #0
+  add x2, x23, #8
+  mov x3, #0
+  svc #0
+  neg w20, w0
+  cbnz w20, report
+  add x23, x23, #24
+  b limit
+limited:
+  ldr x2, [x19, #56]
+  cbz x2, unfiltered
+  mov x8, #167                  // prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+  mov x0, #38
+  mov x1, #1
+  mov x2, #0
+  mov x3, #0
+  mov x4, #0
+  svc #0
+  mov x8, #277                  // seccomp(SECCOMP_SET_MODE_FILTER, 0, program)
+  mov x0, #1
+  mov x1, #0
+  ldr x2, [x19, #56]
+  svc #0
+  neg w20, w0
+  cbnz w20, report
+unfiltered:
   mov x21, #3
   mov x8, #49                   // chdir(cwd)
   ldr x0, [x19, #24]
@@ -59,10 +104,25 @@ report:
   mov x1, sp
   mov x2, #8
   svc #0
+  ldr x0, [x19, #64]
+  cbz x0, leave
+linger:
+  mov x8, #260                  // wait4(-1, sp, 0, NULL)
+  mov x0, #-1
+  mov x1, sp
+  mov x2, #0
+  mov x3, #0
+  svc #0
+  tbz x0, #63, linger
+leave:
   mov x8, #94                   // exit_group(0)
   mov x0, #0
   svc #0
 child:
+  mov x8, #167                  // prctl(PR_SET_PDEATHSIG, SIGKILL)
+  mov x0, #1
+  mov x1, #9
+  svc #0
   ldr x23, [x19]
   mov w20, #2
 next:

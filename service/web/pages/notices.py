@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 MOST: Final = 99
 
 
-def of(view: "View") -> list[dict[str, str]]:
+def of(view: "View", count: int) -> list[dict[str, str]]:
     """`[{text, link, kind}]`, the worst first."""
     found = [*_repository(view), *_disk(view)]
-    count = waiting(view)
     if count:
         shown = f"{MOST}+" if count > MOST else str(count)
         text = view.say(f"{shown} 个操作等待确认", f"{shown} to confirm")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from service.web.pages import signing, static
+from service.web.pages import overview, runs, signing, static
 from service.web.pages.view import changing, failed, refuse_get
 from service.web.routing import OPEN, Handler, Route
 
@@ -24,6 +24,12 @@ def _change(path: str, access: tuple[str, ...], handler: Callable[..., object], 
 
 PAGES: Final[Sequence[Route]] = (
     _page("/static/{name:path}", _OPEN, static.show),
+    _page("/", _SEE, overview.show),
+    _page("/notices", _SEE, overview.show_notices),
+    _page("/keys", _SEE, overview.show_keys),
+    _page("/runs", _SEE, runs.show_list),
+    _page("/runs/{id}", _SEE, runs.show),
+    *_change("/runs/{id}/cancel", ("exec", "admin"), runs.cancel),
     _page("/sign-in", _OPEN, signing.show),
     _page("/sign-in/link", _OPEN, signing.show_link),
     Route("POST", "/sign-in/link", _OPEN, signing.spend_link, takes_body=True, page=failed),

@@ -2,18 +2,20 @@
 
 import hashlib
 import hmac
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jinja2
 import structlog
 from markupsafe import Markup
 
 from service.domain.actors import Actor, Session
+from service.domain.times import rfc3339
 from service.errors import BitongError, Forbidden, Message, Unauthenticated
 from service.web.errors import headers_of, status_of
 from service.web.pages import notices, static, words
@@ -105,10 +107,11 @@ class View:
 
     def render(self, template: str, status: int = 200, **facts: Any) -> Answer:
         """A page. A failure's has no notices: it is made without asking anything of the store."""
-        told = notices.of(self) if self.session is not None and status < 400 else []
-        content = _TEMPLATES.get_template(template).render(
-            view=self, t=self.say, words=words, notices=told, quote=quote, **facts
-        )
+        facts = {"here": "", "notices": [], "waiting": 0, **facts}
+        if self.session is not None and status < 400:
+            facts["waiting"] = notices.waiting(self)
+            facts["notices"] = notices.of(self, facts["waiting"])
+        content = _TEMPLATES.get_template(template).render(view=self, t=self.say, words=words, **facts)
         return Answer(content.encode("utf-8", "replace"), status, HEADERS, HTML)
 
     def go(self, path: str, *cookies: str) -> Answer:
@@ -122,6 +125,30 @@ class View:
 
     # What templates ask for
 
+    def tongue(self, value: Any) -> str | None:
+        """The language of a text, where it is not the page's: readers aloud change their voice for it."""
+        return "zh-CN" if self.language == "en" and self.tongue_of(value) else None
+
+    @staticmethod
+    def tongue_of(value: Any) -> bool:
+        """Whether a text has Chinese in it."""
+        return isinstance(value, str) and any("\u4e00" <= character <= "\u9fff" for character in value)
+
+    def half(self, text: str) -> str:
+        """The reader's half of a line that the API gives in both languages, `zh / en`; any other as it is."""
+        zh, slash, en = text.partition(" / ")
+        both = bool(slash) and self.tongue_of(zh) and not self.tongue_of(en)
+        return text if not both else zh if self.language == "zh" else en
+
+    def json(self, value: Any) -> str:
+        """A value as people read JSON."""
+        return json.dumps(value, ensure_ascii=False, indent=2)
+
+    def following(self, cursor: str) -> str:
+        """The address of the list's next page."""
+        path, _, _ = self.asked.address.partition("?")
+        return self.link(path, **{**self.asked.query, "cursor": cursor})
+
     def when(self, moment: str | None) -> Markup | str:
         """A time, relative, with the exact one."""
         if moment is None:
@@ -130,11 +157,17 @@ class View:
         exact = words.exact(moment)
         return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(moment, exact, relative)
 
+    @staticmethod
+    def made(run: Mapping[str, Any]) -> str:
+        """When a run was asked for: its start, or what its id says (UUIDv7, RFC 9562 §5.7)."""
+        return run["started_at"] or rfc3339(int(run["id"][:8] + run["id"][9:13], 16) / 1000)
+
     def state(self, name: str | None) -> Markup:
         """A state: sign, word and colour."""
         sign, colour, word = words.STATES.get(name or "pending", ("·", "quiet", Message(str(name), str(name))))
+        drawn = words.DRAWN.get(sign, sign)
         return Markup('<span class="state {}"><span aria-hidden="true">{}</span> {}</span>').format(
-            colour, sign, self.say(word)
+            colour, drawn, self.say(word)
         )
 
     def who(self, actor: str | None) -> str:

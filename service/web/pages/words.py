@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from markupsafe import Markup
+
 from service.errors import Message
 
 # A state is never colour alone: a sign, a colour's name in the style sheet, a word.
@@ -35,6 +37,12 @@ STATES: Final[Mapping[str, tuple[str, str, Message]]] = {
     "unchanged": ("·", "quiet", Message("没有变化", "nothing changed")),
     "ignored": ("·", "quiet", Message("不相关", "ignored")),
     "pending": ("…", "busy", Message("处理中", "under way")),
+}
+_DRAWING: Final = Markup('<svg class="glyph" viewBox="0 0 12 12"><path d="{}"/></svg>')
+# Signs that many systems have no letter for, or show as a coloured picture.
+DRAWN: Final[Mapping[str, Markup]] = {
+    "⏸": _DRAWING.format("M4 2v8M8 2v8"),
+    "⏱": _DRAWING.format("M6 3.2V6l2 1.4M6 1a5 5 0 1 0 0 10A5 5 0 1 0 6 1"),
 }
 SCOPES: Final[Mapping[str, Message]] = {
     "read": Message("查看", "read"),

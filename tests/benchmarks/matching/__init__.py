@@ -1,0 +1,1 @@
+"""How well intents find their tools: quality, honest noes, learning, time and memory, beside baselines in the same run."""
