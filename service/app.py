@@ -96,6 +96,7 @@ class Bitong:
             branch=settings.repository_branch,
             tools_path=settings.tools_path,
             repository_id=self.identity,
+            operations=lambda: (self.operations.revision, self.operations.facts),
             before=self._before_look,
             progress=progress,
         )

@@ -89,6 +89,7 @@ class Run:
     match_id: str | None = None
     confirmation_id: str | None = None
     refusal: Message | None = None
+    key_hash: bytes | None = None
     start_index: int | None = None
     end_index: int | None = None
     end_leaf: str | None = None

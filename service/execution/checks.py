@@ -9,7 +9,7 @@ from service.domain.calls import ExecRequest
 from service.domain.executors import Executor, ToolFile
 from service.domain.parameters import fit
 from service.domain.tools import ToolVersion
-from service.errors import Conflict, Invalid, Message, Unavailable
+from service.errors import CannotRecord, Conflict, Invalid, Message, Unavailable
 from service.execution.resolve import check_demand
 from service.store import history
 from service.store.database import Database
@@ -31,7 +31,9 @@ class Checks:
         self._executors = executors
 
     def executor(self, version: ToolVersion) -> Executor:
-        """What runs this version here. Raises Unavailable, which makes no run."""
+        """What runs this version here. Raises Unavailable, or CannotRecord at a bound of the database: no run is made."""
+        if (full := self._database.refusing) is not None:
+            raise CannotRecord(full, facts={"version": version})
         definition = version.definition
         executor = self._executors[definition.executor]
         if (why := executor.unavailable(definition)) is not None:

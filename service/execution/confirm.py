@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -85,8 +85,10 @@ class Confirmations:
             if call.key is not None:
                 keys.claim(transaction, call.key, call.run_id)
             run_steps.wait(transaction, call.asked, "awaiting_confirmation")
-            rows.ask(transaction, question)
-            return question
+            expires_at = later(transaction.now, self._ttl_s)
+            asked = replace(question, asked_at=transaction.now, expires_at=expires_at)
+            rows.ask(transaction, asked)
+            return asked
 
         try:
             asked = self._database.write(work)
@@ -100,7 +102,7 @@ class Confirmations:
     def _question(self, call: Ongoing) -> Confirmation:
         definition, asked = call.version.definition, call.asked
         assert asked.confirmation_id is not None
-        asked_at = now()
+        asked_at = now()  # until it is written: a row's times are its transaction's
         return Confirmation(
             id=asked.confirmation_id,
             state="waiting",
@@ -274,7 +276,7 @@ def _end(transaction: Transaction, asked: Confirmation, state: str, by: str, rea
 def _asked(transaction: Transaction, run: Run) -> Asked:
     commitment = runs.commitment(transaction.connection, run.seq)
     assert commitment is not None
-    return Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id)
+    return Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id, run.key_hash)
 
 
 def _unknown() -> NotFound:

@@ -25,7 +25,7 @@ def recover(database: Database) -> int:
         for place, run in waited:
             commitment = runs.commitment(transaction.connection, run.seq)
             assert commitment is not None
-            asked = Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id)
+            asked = Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id, run.key_hash)
             run_steps.refuse(transaction, asked, code="crash", message=NOT_BEGUN, problems=[], waiting=place)
         return len(left) + len(waited)
 

@@ -58,7 +58,11 @@ class Look:
 
 
 class Ingest:
-    """Looks, one at a time; `index` is the registry as of the last look, for everyone to read."""
+    """Looks, one at a time; `index` is the registry as of the last look, for everyone to read.
+
+    `operations`: the revision and the facts of the instance's own document, as last seen ("" and none before it was);
+    asked once a look, after `before`.
+    """
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class Ingest:
         branch: str,
         tools_path: str,
         repository_id: Callable[[], int | None],
+        operations: Callable[[], tuple[str, Mapping[str, Any]]] = lambda: ("", {}),
         before: Callable[[], None] = lambda: None,
         progress: Callable[[Progress], None] = lambda _: None,
         changed: Callable[[Index, Sequence[str]], None] = lambda _index, _names: None,
@@ -77,6 +82,8 @@ class Ingest:
         self._branch = branch
         self._tools_path = tools_path
         self._repository_id = repository_id
+        self._operations = operations
+        self._settled_by = ""  # the revision that older rejections were settled by; each start settles them anew
         self._before = before
         self._progress = progress
         self._changed = changed
@@ -133,17 +140,20 @@ class Ingest:
         new_tip = tip.commit
         moved = new_tip != self._tip
         brought = {commit.id for commit in seen.commits}  # of these it is known already who pushed them
+        revision, operations = self._operations()
+        # A document that was not seen settles nothing: what it once ended the absent forge does not bring back.
+        again = revision not in ("", self._settled_by)
         news: News | None = None
-        if seen.long:
+        if seen.long or again:
             seen.flush()
             with self._database.read() as connection:
-                news = self._news(connection, new_tip, seen.commits, full=full)
+                news = self._news(connection, new_tip, seen.commits, operations, full=full, again=again)
 
         def work(transaction: Transaction) -> tuple[Look, Published]:
             published = Published(revision=self.index.revision)
-            if moved or seen.commits:
+            if moved or seen.commits or (news is not None and news.registered.again):
                 history.stage(transaction.connection, seen.waiting)
-                fresh = news or self._news(transaction.connection, new_tip, seen.commits, full=full)
+                fresh = news or self._news(transaction.connection, new_tip, seen.commits, operations, full=full)
                 published = publish(transaction, fresh)
             waiting = self._pushes(transaction.connection, waiting_only=True)
             late = late_pushers(transaction, [push for push in waiting if push.after not in brought])
@@ -165,6 +175,9 @@ class Ingest:
             raise
         self._tip = new_tip
         self._standings = published.standings or self._standings
+        self._settled_by = revision
+        if news is not None and news.registered.again:
+            logger.info("definitions rejected before were settled by the forge's description of its API", tip=new_tip)
         if published.touched:
             self._changed(self.index, sorted(published.touched))
         if published.orphaned:
@@ -178,10 +191,27 @@ class Ingest:
         for _ in self._source.look(tips=[tip], known=self._known, keep=keep):
             pass
 
-    def _news(self, connection: Reader, tip: str, commits: Sequence[SeenCommit], *, full: bool) -> News:
-        pushes = self._pushes(connection, waiting_only=False)
-        before = None if full else self._standings
-        return prepare(connection, tip, commits, pushes, tools_path=self._tools_path, full=full, before=before)
+    def _news(
+        self,
+        connection: Reader,
+        tip: str,
+        commits: Sequence[SeenCommit],
+        operations: Mapping[str, Any],
+        *,
+        full: bool,
+        again: bool = False,
+    ) -> News:
+        return prepare(
+            connection,
+            tip,
+            commits,
+            self._pushes(connection, waiting_only=False),
+            tools_path=self._tools_path,
+            operations=operations,
+            again=again,
+            full=full,
+            before=None if full else self._standings,
+        )
 
     def _pushes(self, connection: Reader, *, waiting_only: bool) -> list[Delivery]:
         found = deliveries.pushes(

@@ -83,14 +83,19 @@ def prepare(
     pushes: Sequence[Delivery],
     *,
     tools_path: str,
+    operations: Mapping[str, Any],
+    again: bool = False,
     full: bool = False,
     before: Mapping[bytes, Standing] | None = None,
 ) -> News:
-    """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later."""
+    """Read what the new commits made. Nobody but the one look that runs writes versions, so it may be written later.
+
+    `operations`, `again`: as for `Registering`.
+    """
     new = [commit for commit in commits if not history.is_published(connection, commit.id)]
     graph = StoredGraph(connection, commits)
     pushed_by = pushers({commit.id: commit for commit in new}, pushes, graph)
-    registered = Registering(connection, tools_path).register(new, pushed_by)
+    registered = Registering(connection, tools_path, operations).register(new, pushed_by, again=again)
     return News(tip, new, registered, tools_path, full, before)
 
 
@@ -143,7 +148,12 @@ class _Publication:
     # What stands at the tip.
 
     def _reach(self) -> set[str] | None:
-        """The commits that the tip reaches, or None where all that ever were are reached: the branch only grew."""
+        """The commits that the tip reaches, or None where all that ever were are reached: the branch only grew.
+
+        Where older commits came out otherwise, what stands may differ anywhere: it is asked for, and all is placed anew.
+        """
+        if self.news.registered.again:
+            return reachable(self.graph, self.tip)
         if self.base is None:
             return None if self.registry["tip"] is None else reachable(self.graph, self.tip)
         base = self.base.commit
@@ -260,11 +270,13 @@ class _Publication:
     ) -> dict[str, Any]:
         gone = history.commit(self.connection, placement.removed_by or self.tip)
         assert gone is not None
-        if old is None or old["removed_commit"] != bytes.fromhex(gone.id):
+        last = chosen if chosen is not None else old["version_id"] if old else None
+        news = old is None or old["removed_commit"] != bytes.fromhex(gone.id)
+        if news:
             self.result.removed.append(name)
-            last = chosen if chosen is not None else old["version_id"] if old else None
-            if last is not None:
-                self.facts.append(definition_fact("definition.removed", tools.version_by_id(self.connection, last)))
+        # A version that was registered after its removal is the last that ran, as if it had always been known.
+        if last is not None and (news or (old is not None and old["version_id"] != last)):
+            self.facts.append(definition_fact("definition.removed", tools.version_by_id(self.connection, last)))
         return _row(name, "removed", chosen) | {
             "removed_commit": bytes.fromhex(gone.id),
             "removed_at": gone.committer.at or self.transaction.now,

@@ -10,6 +10,8 @@ from service.domain.definitions import FILE_NAME, Definition, Problem
 from service.domain.deliveries import Delivery
 from service.domain.history import SeenCommit, SeenFolder, changed
 from service.domain.tools import ToolVersion
+from service.intake.definitions.operations import OPEN_PREFIX
+from service.intake.definitions.settling import is_open, settle
 from service.store import history, tools
 from service.store.database import Reader, Transaction
 from service.store.history import StoredGraph
@@ -26,10 +28,21 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What came of the new commits, in the order of registration."""
+    """What came of the new commits, in the order of registration. `again`: and of older ones that were rejected before."""
 
     versions: Sequence[ToolVersion]
     rejected: Sequence[Rejected]
+    again: bool = False
+
+
+class _Event(NamedTuple):
+    """A folder that a commit changed; `problems`: as JSON, where it was rejected for them before."""
+
+    commit: SeenCommit
+    folder: bytes
+    tree: str
+    pusher: str | None
+    problems: str | None = None
 
 
 class Folders:
@@ -84,32 +97,65 @@ class Registering:
     """Turns the changes of new commits into versions and rejections.
 
     It only reads, so that a long import keeps nobody from writing; what it gives is written later, at one moment.
+    `operations`: what the instance's document says, by operationId.
     """
 
-    def __init__(self, connection: Reader, tools_path: str) -> None:
+    def __init__(self, connection: Reader, tools_path: str, operations: Mapping[str, Any]) -> None:
         self._connection = connection
         self._folders = Folders(connection)
         self._tools_path = tools_path
+        self._operations = operations
         self._numbers: dict[str, int] = {}
         self._latest: dict[str, ToolVersion | None] = {}
 
-    def register(self, commits: Sequence[SeenCommit], pushed_by: Mapping[str, str]) -> Registered:
-        """Parents before children, so that numbers follow history."""
-        events = [(commit, change) for commit in commits for change in changed(commit) if change.tree is not None]
-        self._numbers = tools.latest_numbers(self._connection, {name_of(change.folder) for _, change in events})
+    def register(
+        self, commits: Sequence[SeenCommit], pushed_by: Mapping[str, str], *, again: bool = False
+    ) -> Registered:
+        """Parents before children, so that numbers follow history.
+
+        `again`: first those of older commits that were rejected and that the document may settle otherwise by now. What
+        comes out as before is left as it is, and what was registered stays so, whatever the document lacks by now.
+        """
+        older = self._rejected_before() if again else []
+        events = older + [
+            _Event(commit, change.folder, change.tree, pushed_by.get(commit.id))
+            for commit in commits
+            for change in changed(commit)
+            if change.tree is not None
+        ]
+        self._numbers = tools.latest_numbers(self._connection, {name_of(event.folder) for event in events})
         versions: list[ToolVersion] = []
         rejected: list[Rejected] = []
-        for commit, change in events:
-            folder = self._folders.at(change.folder, change.tree)
-            if folder is None or not self._folders.has_definition(change.folder, change.tree):
-                continue
-            pusher = pushed_by.get(commit.id)
-            definition, problems = _verdict(commit, folder)
-            if definition is None:
-                rejected.append(reject(commit, folder, problems, pusher, self._tools_path))
+        otherwise = False
+        for event in events:
+            made = self._made(event)
+            if isinstance(made, ToolVersion):
+                versions.append(made)
+            elif made is not None and made.row["problems"] != event.problems:
+                rejected.append(made)
             else:
-                versions.append(self._version(commit, folder, definition, pusher))
-        return Registered(versions, rejected)
+                continue
+            otherwise |= event.problems is not None
+        return Registered(versions, rejected, otherwise)
+
+    def _rejected_before(self) -> list[_Event]:
+        events = []
+        for item in tools.rejected_definitions(self._connection, OPEN_PREFIX):
+            folder, commit = self._folders.at(item.folder, item.tree), history.commit(self._connection, item.commit)
+            if folder is not None and is_open(folder.reading) and commit is not None:
+                events.append(_Event(commit, item.folder, item.tree, item.pusher, item.problems))
+        return events
+
+    def _made(self, event: _Event) -> ToolVersion | Rejected | None:
+        folder = self._folders.at(event.folder, event.tree)
+        if folder is None or not self._folders.has_definition(event.folder, event.tree):
+            return None
+        if folder.reading is not None:
+            folder = replace(folder, reading=settle(folder.reading, self._operations))
+        definition, problems = _verdict(event.commit, folder)
+        if definition is None:
+            return reject(event.commit, folder, problems, event.pusher, self._tools_path)
+        return self._version(event.commit, folder, definition, event.pusher)
 
     def _version(
         self, commit: SeenCommit, folder: SeenFolder, definition: Definition, pusher: str | None
@@ -176,7 +222,7 @@ def write(transaction: Transaction, registered: Registered) -> Registered:
         item.row["at"] = transaction.now
     tools.add_versions(transaction.connection, versions)
     tools.add_rejections(transaction.connection, [item.row for item in registered.rejected])
-    return Registered(versions, registered.rejected)
+    return replace(registered, versions=versions)
 
 
 def _verdict(commit: SeenCommit, folder: SeenFolder) -> tuple[Definition | None, Sequence[Problem]]:

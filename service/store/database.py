@@ -27,6 +27,7 @@ from service.domain.times import now
 from service.errors import BitongError, CannotRecord, Message, Unavailable
 from service.store import log as log_store
 from service.store.sqlite import (
+    BUSY_MS,
     READER_PRAGMAS,
     reader_engine,
     refuse_affected_sqlite,
@@ -132,6 +133,7 @@ class Database:
         self._accepting = threading.Lock()
         self._closed = False
         self._full = threading.Event()
+        self.refusing: Message | None = None  # why nothing new may run, where a setting's bound is reached
         self._reserve = path.with_name("reserve")
         self._reserving = threading.Lock()
         with _readable():
@@ -212,6 +214,30 @@ class Database:
         """Size on disk of the database and its write-ahead log."""
         files = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def used_bytes(self) -> int:
+        """Bytes of the pages in use: what was purged leaves its pages to be used again, so the file does not shrink."""
+        with self.read() as connection:
+            pages, free, size = (
+                connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return int((pages - free) * size)
+
+    def fold(self) -> bool:
+        """Write the write-ahead log into the database and empty it; False while a reader still holds an older view.
+
+        Waits for no reader, since all writers would wait with it. What was purged is gone from the disk after this.
+        """
+        with self._turn, _readable():
+            raw = self._connection.connection.driver_connection
+            assert raw is not None
+            raw.execute("PRAGMA busy_timeout = 0")
+            try:
+                (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                raw.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+        return bool(busy == 0)
 
     # Writing, by one thread at a time: one of those that ask, or for what came meanwhile the writer's own.
 

@@ -7,7 +7,7 @@ The table is read where it lies: matching pays about 0.3 ms for a lookup and und
 import gzip
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,8 +47,8 @@ class InstalledDictionary:
         self._connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         self._lock = Lock()
 
-    def glosses(self, text: str) -> Iterable[str]:
-        """English words for the Chinese in the text: the longest entries from left to right, no segmenter asked."""
+    def glosses(self, text: str) -> Iterator[tuple[str, Sequence[str]]]:
+        """Entries in the text with their English words: the longest from left to right, no segmenter asked."""
         for run in _CHINESE.findall(text[:MAX_TEXT]):
             yield from self._of_run(run)
 
@@ -57,23 +57,17 @@ class InstalledDictionary:
         with self._lock:
             self._connection.close()
 
-    def _of_run(self, run: str) -> Iterator[str]:
+    def _of_run(self, run: str) -> Iterator[tuple[str, Sequence[str]]]:
         known = self._entries(
             {run[start : start + size] for start in range(len(run)) for size in range(2, LONGEST + 1)}
         )
         start = 0
         while start < len(run):
-            size = next(
-                (
-                    size
-                    for size in range(LONGEST, 1, -1)
-                    if run[start : start + size] in known and start + size <= len(run)
-                ),
-                1,
-            )
-            if size > 1:
-                yield from known[run[start : start + size]].split()
-            start += size
+            found = (run[start : start + size] for size in range(min(LONGEST, len(run) - start), 1, -1))
+            entry = next((piece for piece in found if piece in known), None)
+            if entry is not None:
+                yield entry, known[entry].split()
+            start += len(entry) if entry else 1
 
     def _entries(self, words: set[str]) -> dict[str, str]:
         query = "SELECT entry, gloss FROM entries WHERE entry IN (SELECT value FROM json_each(?))"

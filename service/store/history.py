@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from service.domain.definitions import Problem, Reading
@@ -13,7 +13,7 @@ from service.domain.executors import ToolFile
 from service.domain.history import FolderChange, FolderFile, SeenBlob, SeenCommit, SeenFolder, Signature
 from service.domain.tools import Standing
 from service.store.database import Database, compiled
-from service.store.tables import blobs, commits, folder_changes, folder_trees, tip_folders
+from service.store.tables import blobs, commits, folder_changes, folder_trees, rejections, tip_folders
 
 _FEW: Final = 64  # commits looked up one by one before the whole graph is read at once
 
@@ -99,6 +99,24 @@ def blob(database: Database, blob_id: str) -> bytes | None:
     """The bytes of one stored file."""
     rows = database.fetch(_BLOB, {"blob": bytes.fromhex(blob_id)})
     return bytes(rows[0][0]) if rows else None
+
+
+def rejected_file(connection: Connection, path: str, commit_id: str) -> tuple[str, bytes] | None:
+    """(tool, the bytes of TOOL.hdlp) of a definition that a commit brought and that was rejected; None where there is none."""
+    found = connection.execute(
+        select(rejections.c.tool, blobs.c.content)
+        .join(
+            folder_changes,
+            and_(folder_changes.c.commit_id == rejections.c.commit_id, folder_changes.c.folder == rejections.c.folder),
+        )
+        .join(
+            folder_trees,
+            and_(folder_trees.c.folder == folder_changes.c.folder, folder_trees.c.tree == folder_changes.c.tree),
+        )
+        .join(blobs, blobs.c.id == folder_trees.c.blob)
+        .where(rejections.c.path == path, rejections.c.commit_id == bytes.fromhex(commit_id))
+    ).first()
+    return None if found is None else (found[0], bytes(found[1]))
 
 
 def files(database: Database, name: bytes, tree: str) -> list[ToolFile]:

@@ -78,6 +78,15 @@ def listed(connection: Connection, wanted: LogFilter, *, before: int | None, lim
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
+def between(
+    connection: Connection, wanted: LogFilter, *, first: int, until: int, limit: int
+) -> list[Mapping[str, Any]]:
+    """Rows of `log_entries` with first ≤ index < until, oldest first."""
+    here = (log_entries.c.idx >= first, log_entries.c.idx < until)
+    statement = select(log_entries).where(*here, *_conditions(wanted)).order_by(log_entries.c.idx).limit(limit)
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
 def visible(connection: Connection, index: int, wanted: LogFilter) -> Mapping[str, Any] | None:
     """One entry's row, if the filter lets it be seen."""
     statement = select(log_entries).where(log_entries.c.idx == index, *_conditions(wanted))

@@ -93,13 +93,22 @@ class RunFilter:
     patterns: tuple[str, ...] | None = None
 
 
-def listed(connection: Connection, wanted: RunFilter, *, before: int | None, limit: int) -> list[Mapping[str, Any]]:
-    """Rows of `runs`, newest first, without output."""
+def listed(
+    connection: Connection, wanted: RunFilter, *, before: int | None, limit: int, down_to: int | None = None
+) -> list[Mapping[str, Any]]:
+    """Rows of `runs`, newest first, without output; those from row `down_to` on, where a read has to stay short."""
     conditions = _conditions(connection, wanted)
     if before is not None:
         conditions.append(runs.c.seq < before)
+    if down_to is not None:
+        conditions.append(runs.c.seq >= down_to)
     statement = select(runs).where(*conditions).order_by(runs.c.seq.desc()).limit(limit)
     return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def newest_row(connection: Connection) -> int:
+    """The place of the newest run; 0 without any."""
+    return int(connection.execute(select(func.max(runs.c.seq))).scalar() or 0)
 
 
 def run_of(row: Mapping[str, Any], version: ToolVersion, kept: Mapping[str, bytes]) -> Run:
@@ -122,6 +131,7 @@ def run_of(row: Mapping[str, Any], version: ToolVersion, kept: Mapping[str, byte
         match_id=row["match_id"],
         confirmation_id=row["confirmation_id"],
         refusal=Message(*json.loads(row["why"])) if row["state"] == "refused" and row["why"] else None,
+        key_hash=row["key_hash"],
         start_index=row["start_index"],
         end_index=row["end_index"],
         end_leaf=row["end_leaf"].hex() if row["end_leaf"] else None,

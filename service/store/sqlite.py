@@ -10,6 +10,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from service.errors import Message, Unavailable
 
 READERS: Final = 8
+BUSY_MS: Final = 10_000  # that a statement waits for another process
 
 
 def storage_failure(error: BaseException) -> str | None:
@@ -65,7 +66,7 @@ def _engine(path: Path, *, begin: str, readers: bool) -> Engine:
         f"sqlite:///{path}",
         module=sqlite,
         hide_parameters=True,  # an error's text goes to the log
-        connect_args={"check_same_thread": False, "timeout": 10.0, "cached_statements": 256},
+        connect_args={"check_same_thread": False, "timeout": BUSY_MS / 1000, "cached_statements": 256},
         **pool,
     )
     pragmas = READER_PRAGMAS if readers else WRITER_PRAGMAS

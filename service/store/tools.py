@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from service.domain.definitions import Definition, Problem
 from service.domain.tools import Tool, ToolVersion
 from service.store.database import Transaction, compiled
-from service.store.tables import registry, rejections, tool_versions, tools
+from service.store.tables import commits, folder_changes, registry, rejections, tool_versions, tools
 
 ColumnMap = Mapping[str, Any]
 
@@ -273,6 +273,38 @@ def add_rejections(connection: Connection, rows: Sequence[ColumnMap]) -> None:
             set_={"current": statement.excluded.current, "problems": statement.excluded.problems},
         )
         connection.execute(statement, rows)
+
+
+class RejectedDefinition(NamedTuple):
+    """A definition that was rejected: where it stands in git, who pushed it, and its problems as JSON."""
+
+    folder: bytes
+    commit: str
+    tree: str
+    pusher: str | None
+    problems: str
+
+
+def rejected_definitions(connection: Connection, code: str) -> list[RejectedDefinition]:
+    """Those without a version to this day that have a problem whose code begins so; parents before their children."""
+    where = (
+        rejections.c.kind == "definition",
+        rejections.c.problems.contains(f'"code":"{code}', autoescape=True),
+        tool_versions.c.id.is_(None),
+    )
+    made = (tool_versions.c.tool == rejections.c.tool) & (tool_versions.c.commit_id == rejections.c.commit_id)
+    brought = (folder_changes.c.commit_id == rejections.c.commit_id) & (folder_changes.c.folder == rejections.c.folder)
+    rows = connection.execute(
+        select(rejections, folder_changes.c.tree)
+        .join(folder_changes, brought)
+        .join(commits, commits.c.id == rejections.c.commit_id)
+        .outerjoin(tool_versions, made)
+        .where(*where)
+        .order_by(commits.c.seq, rejections.c.folder)
+    )
+    return [
+        RejectedDefinition(row.folder, row.commit_id.hex(), row.tree.hex(), row.pusher, row.problems) for row in rows
+    ]
 
 
 def has_rejection(connection: Connection, row: ColumnMap) -> bool:

@@ -19,6 +19,7 @@ TABLES: Final = {  # what is read; each must be a plain table, each column a pla
     "run_parameters": "run_seq salt masked",
     "run_output": "run_seq stream kept",
     "tool_versions": "tool number state id commit_id tree blob sha256 definition registered_at pusher",
+    "tools": "name state version_id",
     "folder_trees": "folder tree files blob sha256",
     "blobs": "id content",
     "tokens": "id name scopes tools created_at created_by expires_at revoked_at hash",

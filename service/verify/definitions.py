@@ -19,7 +19,7 @@ class Version:
     index: int  # of the last entry about it
     registered: tuple[bytes, bytes, bytes, bytes]  # commit, tree, blob, sha256
     row: object  # its id in tool_versions; None without a row
-    method: str | None = None  # as its row says: runs are compared with it
+    method: str | None = None  # executor and method, as its row says: runs are compared with it
     orphaned: bool = False  # now
     removed: bool = False  # ever
 
@@ -63,7 +63,7 @@ class Definitions:
             parsed = parse(values["definition"])
             shape = parsed if isinstance(parsed, dict) else {}
             values["definition"] = shape.get("author")
-            self.versions[key].method = shape.get("method")
+            self.versions[key].method = f"{shape.get('executor')}:{shape.get('method')}"
             wanted: dict[str, object] = {"commit_id": commit, "tree": tree, "blob": blob, "sha256": digest}
             wanted |= {"definition": facts["author"], "registered_at": entry.at}
             wanted |= {} if facts["pusher"] is None else {"pusher": facts["pusher"]}  # may become known later
@@ -102,7 +102,24 @@ class Definitions:
             found = git_blob(content) if isinstance(content, bytes) else None
             if found != key:
                 self.findings.find(None, "bytes-differ", f"blobs.content of {shown(key)}", found, key)
+        self._tools()
         self._folders()
+
+    def _tools(self) -> None:
+        """What a name runs is its own one active version: which, follows from git; that both tables agree, can be said."""
+        sql = """SELECT t.name, t.state, t.version_id, v.tool, v.state FROM tools t NOT INDEXED
+                 LEFT JOIN tool_versions v ON v.id = t.version_id"""
+        active: dict[str, object] = {}
+        for name, state, row, tool, version_state in self.db.execute(sql):
+            if row is not None and tool != name:
+                self.findings.find(None, "column-differs", f"tools.version_id of {name}", tool, name)
+            if state == "active":
+                active[name] = row
+                self.findings.compare(None, "tools", name, {"state": state}, {"state": version_state})
+        for tool, number, row in self.db.execute("SELECT tool, number, id FROM tool_versions WHERE state = 'active'"):
+            if active.get(tool) != row:
+                where = f"tools.version_id of {tool}, whose version {number} is active"
+                self.findings.find(None, "column-differs", where, active.get(tool), row)
 
     def _folders(self) -> None:
         wanted = {(key[0].encode(), one.registered[1]): one for key, one in self.versions.items()}

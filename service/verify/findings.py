@@ -116,6 +116,11 @@ class Findings:
         if len(self._kept) > 20 * MAX_FINDINGS:
             self._kept = self.first()
 
+    def join(self, other: "Findings") -> None:
+        """Take over what another pass found."""
+        self.total += other.total
+        self._kept += other.first()
+
     def first(self) -> list[Finding]:
         """By index, then those that show at no entry; each in the order found."""
         return sorted(self._kept, key=lambda one: (one.index is None, one.index or 0))[:MAX_FINDINGS]

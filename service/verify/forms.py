@@ -76,9 +76,15 @@ def canonical(value: object) -> bytes:
 
 def read_entry(content: bytes) -> dict[str, Any]:
     """The entry's JSON. Raises ValueError unless writing it again gives the same bytes, and its shape is right."""
-    shape, _ = _decode(content.decode("utf-8"))
+    shape = parse_entry(content)
     if canonical(shape) != content:
         raise ValueError("written again, it is not the same bytes")
+    return shape
+
+
+def parse_entry(content: bytes) -> dict[str, Any]:
+    """The entry's JSON, whose bytes somebody else checks. Raises ValueError unless its shape is right."""
+    shape, _ = _decode(content.decode("utf-8"))
     if type(shape) is not dict or list(shape) != ["actor", "at", "facts", "index", "type"]:
         raise ValueError("not of the shape {actor, at, facts, index, type}")
     if type(shape["facts"]) is not dict or type(shape["type"]) is not str:
@@ -86,8 +92,11 @@ def read_entry(content: bytes) -> dict[str, Any]:
     return shape
 
 
-def fits(facts: Mapping[str, Any], shape: Mapping[str, tuple[type, ...]]) -> bool:
-    """Whether the facts have exactly the names of this shape, each of one of its types."""
+def fits(type_: str, facts: Mapping[str, Any]) -> bool:
+    """Whether the facts have exactly the names that this type's have, each of one of its types."""
+    shape = SHAPES.get(type_)
+    if shape is None:
+        return True
     return list(facts) == list(shape) and all(map(contains, shape.values(), map(type, facts.values())))
 
 

@@ -1,7 +1,6 @@
 """The log itself: each entry's bytes, leaf and columns in index order, and the tiles of the tree over them."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import pysqlite3.dbapi2 as sqlite
 
@@ -9,28 +8,21 @@ from service.domain.audit import TYPES
 from service.verify.checkpoints import Checkpoints
 from service.verify.database import FIND_TILE
 from service.verify.findings import Findings
-from service.verify.forms import FACTS, SHAPES, Entry, canonical, fits, read_entry
+from service.verify.forms import Entry, fits, read_entry
+from service.verify.story import tell
 from service.verify.tree import TILE, Tree, sha256
 
 
 class Log:
-    """One pass over the entries; `readers` are told of each whose type they are for."""
+    """One pass over the entries; the checkpoints are told of those that name the log and its keys."""
 
-    def __init__(
-        self,
-        db: sqlite.Connection,
-        findings: Findings,
-        checkpoints: Checkpoints,
-        readers: Mapping[str, Callable[[Entry], None]],
-    ) -> None:
+    def __init__(self, db: sqlite.Connection, findings: Findings, checkpoints: Checkpoints) -> None:
         self.db = db
         self.findings = findings
         self.tree = Tree()
         self.next = 0  # the index expected next
         self.whole = True  # no gap so far, so the tree grows
-        self.entries: Counter[str] = Counter()
         self._checkpoints = checkpoints
-        self._readers = readers
 
     def read(self, progress: Callable[[int, int], None] | None) -> None:
         """Every entry in index order, and each checkpoint where the tree has its size."""
@@ -92,23 +84,10 @@ class Log:
             names = ("type", "at", "actor", "run", "tool", "idx")
             row, wanted = (dict(zip(names, values, strict=True)) for values in ([*columns, index], said))
             self.findings.compare(index, "log_entries", index, row, wanted)
-        shape_of_facts = SHAPES.get(entry.type)
         if entry.type not in TYPES or (index == 0) != (entry.type == "log.opened"):
             self.findings.find(index, "entry-type", where, entry.type, "log.opened" if index == 0 else "a known one")
-        elif shape_of_facts is not None and not fits(facts, shape_of_facts):
-            self.findings.find(index, "facts-shape", where, canonical(facts).decode(), FACTS[entry.type])
-        else:
-            self.entries[entry.type] += 1
-            self._tell(entry, where)
-
-    def _tell(self, entry: Entry, where: str) -> None:
-        reader = self._readers.get(entry.type)
-        if reader is None:
-            return
-        try:
-            reader(entry)
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            self.findings.find(entry.index, "facts-shape", where, repr(error), "facts of the writer's form")
+        elif entry.type in self._checkpoints.readers and fits(entry.type, facts):
+            tell(self._checkpoints.readers, entry, self.findings)
 
     def tail(self) -> None:
         """Rows that point past the log's end say that it was longer once."""

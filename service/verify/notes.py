@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 MAX_BYTES: Final = 64 * 1024
 _SIZE: Final = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _SIGNATURE: Final = re.compile(r"— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})")
@@ -75,6 +72,9 @@ def _signature(line: str) -> tuple[str, bytes, bytes]:
 
 def is_signed(note: Note, keys: Sequence[Key]) -> bool:
     """Whether one of the keys signed it; a wrong signature of any of them refuses it, one of an unknown key says nothing."""
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - a third of a second, for signatures alone
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+
     right = False
     for name, identifier, signature in note.signatures:
         for key in keys:

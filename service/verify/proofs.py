@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from service.verify.findings import VerifyError, shown
-from service.verify.forms import SHAPES, fits, read_entry
+from service.verify.forms import fits, read_entry
 from service.verify.notes import Key, is_signed, read_key, read_note
 from service.verify.tree import sha256
 
@@ -125,8 +125,7 @@ def _entry(said: Mapping[str, Any], size: int, root: bytes) -> dict[str, Any]:
     if any(len(node) != 32 for node in path):
         raise ValueError("a node has 32 bytes")
     entry = read_entry(content)
-    known = SHAPES.get(entry["type"])
-    if known is not None and not fits(entry["facts"], known):
+    if not fits(entry["type"], entry["facts"]):
         raise ValueError("facts of another form")
     if type(said["index"]) is not int or (entry["index"], entry["type"]) != (said["index"], said["type"]):
         raise Refused("记录的字节与所说的不符", "an entry's bytes say something else")

@@ -35,14 +35,17 @@ class Runs:
         version = self.versions.get((facts["tool"], facts["version"]))
         ran = identity(facts)
         known = version.registered if version is not None else None
-        if known != ran:
+        method = version.method if version is not None else None
+        if known != ran or (method or "").partition(":")[0] != facts["executor"]:
             where = f"version {facts['version']} of {facts['tool']} in run {facts['run']}"
-            self.findings.find(entry.index, "version-differs", where, _hexes(ran), _hexes(known))
+            self.findings.find(
+                entry.index, "version-differs", where, _said(facts["executor"], ran), _said(method, known)
+            )
         wanted = {
             "state": "started",
             "reason": None,
             "tool": facts["tool"],
-            "method": f"{facts['executor']}:{None if version is None else version.method}",
+            "method": method,
             "version": facts["version"],
             "version_id": version.row if version is not None else None,
             "commit_id": ran[0],
@@ -89,16 +92,18 @@ class Runs:
             wanted |= {f"{name}_bytes": 0, f"{name}_kept": 0, f"{name}_sha256": OneOf(None, sha256(b""))}
         row = self._row(entry.index, facts["run"], wanted, {})
         if row is not None:
-            self._of_version(entry.index, facts["run"], row)
+            self._of_version(entry.index, facts["run"], facts["tool"], row)
         problems = bytes.fromhex(facts["problems_digest"])
         if row is not None and hash_of(row["problems"]) != problems:
             where = f"runs.problems of {facts['run']}"
             self.findings.find(entry.index, "bytes-differ", where, hash_of(row["problems"]), problems)
 
-    def _of_version(self, index: int, run: str, row: dict[str, Any]) -> None:
+    def _of_version(self, index: int, run: str, tool: str, row: dict[str, Any]) -> None:
         """What a refused run was refused for is a version there is; its entry names the tool alone."""
-        found = self.db.execute(FIND_NUMBER, (row["version_id"],)).fetchone() or (None, None, None)
-        self.findings.compare(index, "runs", run, row, dict(zip(("tool", "version", "commit_id"), found, strict=True)))
+        of, *found = self.db.execute(FIND_NUMBER, (row["version_id"],)).fetchone() or (None, None, None)
+        self.findings.compare(index, "runs", run, row, dict(zip(("version", "commit_id"), found, strict=True)))
+        if of != tool:
+            self.findings.find(index, "column-differs", f"runs.version_id of {run}", of, tool)
 
     def _row(
         self, index: int, run: str, wanted: dict[str, Any], streams: Mapping[str, Mapping[str, Any]]
@@ -170,5 +175,5 @@ class Runs:
                 self.findings.find(None, "row-unlogged", f"runs.id of {run}", state, "run.started or run.refused")
 
 
-def _hexes(identity: Iterable[bytes] | None) -> str | None:
-    return None if identity is None else "/".join(one.hex() for one in identity)
+def _said(executor: str | None, identity: Iterable[bytes] | None) -> str | None:
+    return None if identity is None else "/".join([str(executor), *(one.hex() for one in identity)])

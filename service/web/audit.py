@@ -10,16 +10,18 @@ from service.domain.audit import TYPES
 from service.errors import Message, NotFound
 from service.store import log
 from service.store.log import LogFilter
+from service.web.exporting import FORMATS, export_log
 from service.web.lists import check_names, page, read_choice, read_time
 from service.web.parts import Parts
-from service.web.routing import Answer, Asked
+from service.web.routing import Answer, Asked, Paged
 
-_FILTERS: Final = ("type", "actor", "tool", "run", "since", "until")
+_FILTERS: Final = ("type", "actor", "tool", "run", "since", "until", "format")
 
 
-def list_entries(parts: Parts, asked: Asked) -> Answer:
-    """Newest first: `{index, type, at, actor, leaf, facts}`."""
+def list_entries(parts: Parts, asked: Asked) -> Answer | Paged:
+    """Newest first: `{index, type, at, actor, leaf, facts}`; with `format` all of them as a file, oldest first."""
     check_names(asked, _FILTERS)
+    form = read_choice(asked, "format", FORMATS)
     wanted = LogFilter(
         type=read_choice(asked, "type", TYPES),
         actor=asked.query.get("actor"),
@@ -29,6 +31,8 @@ def list_entries(parts: Parts, asked: Asked) -> Answer:
         until=read_time(asked, "until"),
         patterns=asked.actor.tools,
     )
+    if form is not None:
+        return export_log(parts, asked, wanted, item_of)
     with parts.database.read() as connection:
         shown = page(
             asked,

@@ -11,7 +11,7 @@ from service.store import runs
 from service.web.answers import answer_of
 from service.web.lists import check_names, page, read_choice
 from service.web.parts import Parts
-from service.web.routing import Answer, Asked, Pending, need
+from service.web.routing import Answer, Asked, Pending
 
 
 def list_confirmations(parts: Parts, asked: Asked) -> Answer:
@@ -39,7 +39,6 @@ def show_confirmation(parts: Parts, asked: Asked) -> Answer:
 
 def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
     """Approve: it runs, and the answer is `/exec`'s. Reject: the confirmation as it is then."""
-    need(asked.actor, ["exec"])
     parts.execution.confirmations.show(asked.path["id"], asked.actor)
     approve, reason = _decision(asked.body)
     if not approve:

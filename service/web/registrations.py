@@ -1,13 +1,14 @@
 """What the forge sent, what could not be registered, and the wish to look now (contract/registration.md)."""
 
 import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from typing import Any, Final
 
 from service.domain.deliveries import Delivery
-from service.errors import Message, Unavailable
-from service.store import deliveries, tools
+from service.errors import Message, NotFound, Unavailable
+from service.store import deliveries, history, tools
 from service.web.lists import check_names, page, read_flag
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
@@ -30,6 +31,19 @@ def list_rejections(parts: Parts, asked: Asked) -> Answer:
             rejection_of,
         )
     return Answer(shown)
+
+
+def show_rejected(parts: Parts, asked: Asked) -> Answer:
+    """The bytes of a rejected TOOL.hdlp as its commit holds them, so that the problems' lines can be looked at."""
+    check_names(asked, ("path", "commit"))
+    path, commit = asked.query.get("path", ""), asked.query.get("commit", "")
+    found = None
+    if re.fullmatch(r"[0-9a-f]{40}", commit):
+        with parts.database.read() as connection:
+            found = history.rejected_file(connection, path, commit)
+    if found is None or not asked.actor.sees(found[0]):
+        raise NotFound(Message("没有这个被拒绝的文件。", "There is no such rejected file."))
+    return Answer(found[1], media_type="text/plain; charset=utf-8")
 
 
 def list_deliveries(parts: Parts, asked: Asked) -> Answer:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -79,7 +80,20 @@ class Streamed:
     media_type: str = "text/event-stream"
 
 
-Handler = Callable[[Any, Asked], Answer | Pending | Streamed]
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """An answer that comes piece by piece, each made in a pool's thread once the one before has gone out.
+
+    A slow reader so holds a connection and one piece, no thread and no transaction. What `pieces` raises breaks the answer
+    off, so that half of it never looks whole.
+    """
+
+    pieces: Generator[bytes]
+    media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Any, Asked], Answer | Pending | Streamed | Paged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +160,8 @@ class Endpoint:
             found = await self._pools.run(self.route.pool, partial(self._handle, asked))
             if isinstance(found, Streamed):
                 return StreamingResponse(found.chunks(), headers=_STREAM_HEADERS, media_type=found.media_type)
+            if isinstance(found, Paged):
+                return self._piece_by_piece(request, found)
             answer = await self._wait(found) if isinstance(found, Pending) else found
         except BitongError as error:
             answer = self._failed(error, asked)
@@ -166,7 +182,25 @@ class Endpoint:
         )
         return respond(answer)
 
-    def _handle(self, asked: Asked) -> Answer | Pending | Streamed:
+    def _piece_by_piece(self, request: Request, paged: Paged) -> Response:
+        headers = {**_STREAM_HEADERS, **paged.headers}
+        if request.method == "HEAD":
+            paged.pieces.close()
+            return Response(headers=headers, media_type=paged.media_type)
+        return StreamingResponse(self._pieces(paged), headers=headers, media_type=paged.media_type)
+
+    async def _pieces(self, paged: Paged) -> AsyncIterator[bytes]:
+        streams = self._parts.streams
+        streams.enter()
+        try:
+            while (piece := await self._pools.run(self.route.pool, lambda: next(paged.pieces, None))) is not None:
+                yield piece
+        finally:
+            streams.leave()
+            with suppress(ValueError):  # it runs in a thread, and ends there unheard
+                paged.pieces.close()
+
+    def _handle(self, asked: Asked) -> Answer | Pending | Streamed | Paged:
         """In the pool's thread."""
         answer = self.route.handler(self._parts, asked)
         return _encoded(answer) if isinstance(answer, Answer) else answer

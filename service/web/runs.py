@@ -5,25 +5,25 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from service.domain.runs import STATES, Run, error_of, method_text, text_of
-from service.errors import Conflict, Forbidden, Message, NotFound, RangeNotSatisfiable, Unavailable
+from service.domain.runs import ERROR_CHARACTERS, STATES, Run, error_of, method_text, text_of
+from service.errors import Conflict, Forbidden, Message, NotFound, RangeNotSatisfiable
 from service.store import runs
 from service.store.runs import RunFilter
 from service.web.answers import definition_of, receipt_of, run_of
+from service.web.exporting import FORMATS, export_runs
 from service.web.lists import check_names, page, read_choice, read_commit, read_flag, read_text, read_time
 from service.web.parts import Parts
-from service.web.routing import Answer, Asked, Pending
+from service.web.routing import Answer, Asked, Paged, Pending
 
 _FILTERS: Final = ("tool", "state", "ok", "actor", "commit", "since", "until", "q", "format")
 CANCEL_S: Final = 10.0  # that a canceller waits to see it end
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})\Z", re.ASCII | re.IGNORECASE)
 
 
-def list_runs(parts: Parts, asked: Asked) -> Answer:
-    """Newest first, as far as the actor may see: with `exec` alone its own."""
+def list_runs(parts: Parts, asked: Asked) -> Answer | Paged:
+    """Newest first, as far as the actor may see: with `exec` alone its own; with `format` all of them, as a file."""
     check_names(asked, _FILTERS)
-    if read_choice(asked, "format", ("csv", "ndjson")) is not None:
-        raise Unavailable(Message("这一格式尚未提供。", "This format is not available yet."))
+    form = read_choice(asked, "format", FORMATS)
     wanted = RunFilter(
         tool=asked.query.get("tool"),
         state=read_choice(asked, "state", STATES),
@@ -36,6 +36,8 @@ def list_runs(parts: Parts, asked: Asked) -> Answer:
         own=None if asked.actor.may("read") else asked.actor.name,
         patterns=asked.actor.tools,
     )
+    if form is not None:
+        return export_runs(parts, asked, wanted, partial(item_of, parts))
     with parts.database.read() as connection:
         shown = page(
             asked,
@@ -80,8 +82,11 @@ def show_stderr(parts: Parts, asked: Asked) -> Answer:
 
 
 def cancel(parts: Parts, asked: Asked) -> Answer | Pending:
-    """Ask a run to end, its whole process tree; answers with the run once that is recorded. 409 when it is over."""
-    run = visible(parts, asked)
+    """Ask a run to end, its whole process tree; answers with the run once that is recorded. 409 when it is over.
+
+    One's own, or with `admin` any of the tools that the actor sees, whether or not it may read runs.
+    """
+    run = visible(parts, asked, ends_it=True)
     if run.actor != asked.actor.name and not asked.actor.may("admin"):
         raise Forbidden(
             Message("只能取消自己的运行（admin 可取消任何运行）。", "Only one's own runs; admin may cancel any.")
@@ -90,18 +95,28 @@ def cancel(parts: Parts, asked: Asked) -> Answer | Pending:
     if not parts.execution.cancel(run.id, asked.actor):
         raise Conflict(Message("运行已经结束。", "The run is over."), code="run-over")
     if ongoing is None:
-        return show_run(parts, asked)
-    return Pending(
-        ongoing.ended, CANCEL_S, answer=lambda _: show_run(parts, asked), late=lambda: show_run(parts, asked)
-    )
+        return _cancelled(parts, asked)
+    told = partial(_cancelled, parts, asked)
+    return Pending(ongoing.ended, CANCEL_S, answer=lambda _: told(), late=told)
 
 
-def visible(parts: Parts, asked: Asked) -> Run:
-    """The run that the path names, if this actor may see it; else it does not exist."""
+def _cancelled(parts: Parts, asked: Asked) -> Answer:
+    """The list's item; what the tool said only for who may read it."""
+    run = visible(parts, asked, ends_it=True)
+    stderr = "" if run.outcome is None else text_of(run.outcome.stderr)[0]
+    item = item_of_run(parts, run, stderr)
+    reads = asked.actor.may("read") or run.actor == asked.actor.name
+    error = item["error"] if reads else None
+    return Answer(item | {"error": None if error is None else error[:ERROR_CHARACTERS]})
+
+
+def visible(parts: Parts, asked: Asked, *, ends_it: bool = False) -> Run:
+    """The run that the path names, if this actor may see it (`ends_it`: or end it); else it does not exist."""
     with parts.database.read() as connection:
         run = runs.run(connection, asked.path["id"])
     actor = asked.actor
-    if run is None or not actor.sees(run.version.tool) or not (actor.may("read") or run.actor == actor.name):
+    may = actor.may("read") or (ends_it and actor.may("admin"))
+    if run is None or not actor.sees(run.version.tool) or not (may or run.actor == actor.name):
         raise NotFound(Message("没有这次运行。", "There is no such run."), code="unknown-run")
     return run
 

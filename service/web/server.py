@@ -54,6 +54,7 @@ _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?\Z", re.A
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 _READ, _EXEC, _ADMIN, _SEE = ("read",), ("exec",), ("admin",), ("read", "exec")
+_ASK: Final = ("exec", "confirm")
 
 ROUTES: Final[Sequence[Route]] = (
     Route("POST", "/hooks/forgejo", (SIGNED,), hooks.receive, "hooks", takes_body=True, render_error=hooks.failed),
@@ -76,8 +77,8 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/runs/{{id}}/stderr", _SEE, runs.show_stderr),
     Route("GET", f"{API}/runs/{{id}}/events", _SEE, following.follow),
     Route("POST", f"{API}/runs/{{id}}/cancel", ("exec", "admin"), runs.cancel),
-    Route("GET", f"{API}/confirmations", _EXEC, confirmations.list_confirmations),
-    Route("GET", f"{API}/confirmations/{{id}}", _EXEC, confirmations.show_confirmation),
+    Route("GET", f"{API}/confirmations", _ASK, confirmations.list_confirmations),
+    Route("GET", f"{API}/confirmations/{{id}}", _ASK, confirmations.show_confirmation),
     Route(
         "POST",
         f"{API}/confirmations/{{id}}",
@@ -89,6 +90,7 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/audit", _READ, audit.list_entries),
     Route("GET", f"{API}/audit/entries/{{index}}", _READ, audit.show_entry),
     Route("GET", f"{API}/rejections", _READ, registrations.list_rejections),
+    Route("GET", f"{API}/rejections/source", _READ, registrations.show_rejected),
     Route("GET", f"{API}/deliveries", _READ, registrations.list_deliveries),
     Route("POST", f"{API}/sync", _ADMIN, registrations.sync, "sync"),
     Route("GET", f"{API}/stats", _READ, stats.show_stats),

@@ -1,11 +1,13 @@
 """The shell executor: a checked call in, an Outcome out. Rows of cases.md: X1, X4, X5, X8, U3, U7, U11, M2, M13, M14."""
 
+import dataclasses
 import threading
 
 import pytest
 
 from service.domain.definitions import Definition, Parameter
 from service.domain.executors import Call, Cancel, ToolFile
+from service.execution.executors.commands import command_preview, command_problems
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
 
@@ -182,6 +184,22 @@ def test_output_past_the_cap_is_counted_and_told_as_it_comes(shell):
     assert outcome.stdout.kept == "笔筒".encode()[:4]
     assert (outcome.stdout.total, outcome.stdout.truncated) == (6, True)
     assert b"".join(heard) == "笔筒".encode()
+
+
+def test_a_command_that_is_not_given_is_missing_though_its_schema_does_not_require_it():
+    tool = definition({"cmd": TEXT, "argv": Parameter("array")})
+
+    assert problems({}, tool) == [("cmd", "missing")]
+    assert problems({"argv": ["true"]}, tool) == [("cmd", "missing")]
+    assert problems({"cmd": ""}, tool) == []
+
+
+def test_a_gatekeeper_may_be_given_a_vector_instead():
+    tool = dataclasses.replace(definition({"cmd": TEXT, "argv": Parameter("array")}), executor="gatekeeper")
+
+    assert [problem.code for problem in command_problems(tool, {})] == ["missing"]
+    assert command_problems(tool, {"argv": ["true"]}) == []
+    assert command_preview(tool, {"argv": ["true"]})["argv"] == ["true"]
 
 
 @pytest.mark.parametrize("param", ["cmd", "cwd"])

@@ -201,6 +201,15 @@ class BitongService:
         token = self._created(called, scopes, tools)
         return token if name else self._tokens.setdefault(key, token)
 
+    def actor(self, name: str, *scopes: str, tools: tuple[str, ...] = ()) -> str:
+        """A new token of this name, from the running service's API."""
+        return self._issued(name, scopes, tools)
+
+    def revoke(self, name: str) -> None:
+        """End the token of this name."""
+        done = self.cli("token", "revoke", name)
+        assert done.returncode == 0, f"token revoke: {done.stderr}"
+
     def _created(self, name: str, scopes: tuple[str, ...], tools: tuple[str, ...]) -> str:
         arguments = ["token", "create", name]
         arguments += [part for scope in scopes for part in ("--scope", scope)]
@@ -332,8 +341,20 @@ class BitongService:
         assert hashlib.sha256(b"\0" + raw).hexdigest() == entry["leaf"]
         return entry
 
+    def facts(self, type: str, **wanted: Any) -> list[dict[str, Any]]:
+        """The facts of this type's entries that say so, newest first, each with its `actor` and `index`."""
+        found = [{**item["facts"], "actor": item["actor"], "index": item["index"]} for item in self._entries(type)]
+        return [facts for facts in found if all(facts.get(name) == value for name, value in wanted.items())]
+
+    def _entries(self, type: str) -> list[dict[str, Any]]:
+        return [item for item in self.items("/audit", type=type) if item["type"] == type]
+
+    def files_with(self, value: bytes) -> list[str]:
+        """Files of the data folder whose bytes hold `value`; none is asked for where it is a secret."""
+        return [str(file) for file in self.data_dir.rglob("*") if file.is_file() and value in file.read_bytes()]
+
     def assert_nothing_is_left_over(self) -> None:
-        """No delivery without an outcome, no run left open."""
+        """No delivery without an outcome, no run left open, and a question for each run that waits for an answer."""
         if any(not row["outcome"] for row in self.items("/deliveries")):
             self.sync()
         undecided = [row for row in self.items("/deliveries") if not row["outcome"]]
@@ -341,6 +362,11 @@ class BitongService:
 
         assert undecided == []
         assert left == []
+        eventually(self._each_waits_for_its_question, within_s=5)
+
+    def _each_waits_for_its_question(self) -> bool:
+        runs = {run["confirmation_id"] for run in self.items("/runs", state="awaiting_confirmation")}
+        return runs == {row["id"] for row in self.items("/confirmations") if row["state"] == "waiting"}
 
     def assert_verifies(self) -> None:
         """The log verifies from the database file alone, without settings and without a service."""

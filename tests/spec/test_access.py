@@ -51,6 +51,7 @@ RIGHTS: list[tuple[str, str, frozenset[str]]] = [
     ("GET", f"{API}/audit/anchors", READ),
     ("POST", f"{API}/audit/verify", READ),
     ("GET", f"{API}/rejections", READ),
+    ("GET", f"{API}/rejections/source", READ),
     ("GET", f"{API}/deliveries", READ),
     ("GET", f"{API}/stats", READ),
     ("GET", f"{API}/reports/missing-tools", READ),
@@ -98,6 +99,9 @@ class Door:
             filled = filled.replace("{}", value, 1)
         body = {"tool": "seen-tool"} if route.endswith("/exec") else {}
         options: dict[str, Any] = {"json": body} if method == "POST" else {}
+        if route == f"{API}/events":  # it does not end by itself
+            with self.client(kind).stream(method, filled) as answer:
+                return answer
         return self.client(kind).request(method, filled, **options)
 
 

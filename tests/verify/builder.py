@@ -51,7 +51,8 @@ BIT_COLUMNS = {
     ),
     "run_parameters": ("run_seq", "salt", "masked"),
     "run_output": ("run_seq", "stream", "kept"),
-    "tool_versions": ("tool", "number", "state", "commit_id", "tree", "blob", "sha256", "registered_at", "id"),
+    "tool_versions": ("tool", "number", "state", "commit_id", "tree", "blob", "sha256", "registered_at"),
+    "tools": ("name", "state", "version_id"),
     "folder_trees": ("files", "blob", "sha256", "folder", "tree"),
     "blobs": ("id", "content"),
     "tokens": ("id", "name", "scopes", "tools", "created_at", "created_by", "expires_at", "revoked_at", "hash"),
@@ -70,6 +71,7 @@ KEY_COLUMNS = {
     "run_parameters": ("run_seq",),
     "run_output": ("run_seq", "stream"),
     "tool_versions": ("tool", "number"),
+    "tools": ("name",),
     "folder_trees": ("folder", "tree"),
     "blobs": ("id",),
     "tokens": ("id",),
@@ -193,7 +195,7 @@ class Builder:
             state=state,
             commit_id=bytes.fromhex(commit),
             **identity,
-            definition='{"author":"ICE-GL-ZY001","executor":"shell","method":"argv"}',
+            definition='{"executor":"shell","author":"ICE-GL-ZY001","method":"argv"}',
             warnings="[]",
             same_meaning=False,
             git_author="Zhu <zhu@example.org>",
@@ -201,7 +203,11 @@ class Builder:
             pusher="zhu",
             registered_at=TIME,
         )
-        self.versions[tool, number] = facts | {"row": len(self.versions) + 1}
+        row = len(self.versions) + 1
+        self.versions[tool, number] = facts | {"row": row}
+        stands = {"name": tool, "state": state, "version_id": row, "behind": False}
+        if state != "superseded":
+            self._connection.execute(insert(tables.tools), stands)
 
     def run(
         self,

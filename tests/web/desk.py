@@ -21,9 +21,9 @@ MAX_PARAMS_BYTES = 65_536
 
 
 class Desk:
-    """The service, the repository that it tracks, and clients by what their tokens may."""
+    """The service, the repository that it tracks, and clients by what their tokens may. `more`: settings beside the usual."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: str) -> None:
         self.repository = folder / "native-repo"
         self.repository.mkdir(parents=True)
         git("init", "--quiet", "--initial-branch=main", at=self.repository)
@@ -37,6 +37,7 @@ class Desk:
             "BITONG_POLL_INTERVAL_S": "3600",
             "BITONG_SHELL_SANDBOX": "none",
             "BITONG_MAX_PARAMS_BYTES": str(MAX_PARAMS_BYTES),
+            **{f"BITONG_{name.upper()}": value for name, value in more.items()},
         }
         self.bitong = Bitong(load(settings))
         self._pools = Pools({"exec": 4, "hooks": 2, "reads": 4, "sync": 2})
@@ -72,6 +73,10 @@ class Desk:
             _, text = self.bitong.authority.issue(name, scopes, tools, None, OPERATOR)
             headers["Authorization"] = f"Bearer {text}"
         client = httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=30)
+        return self.keep(client)
+
+    def keep(self, client: httpx.Client) -> httpx.Client:
+        """A client that is closed when this ends."""
         self._clients.append(client)
         return client
 

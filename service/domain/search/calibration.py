@@ -19,7 +19,7 @@ LEAST: Final = 0.3  # where unrelated wishes share no word with any tool, a tool
 def threshold(best_score: Callable[[str], float], unrelated: Sequence[str]) -> float:
     """The score that unrelated wishes seldom reach. `best_score`: the best tool's score for an intent, 0 where none fits.
 
-    Costs a match for each line, 10 to 60 ms in all.
+    Costs a match for each line: both lists take 20 ms for 120 tools, 60 ms for 1,000.
     """
     scores = sorted(best_score(intent) for intent in unrelated)
     return max(scores[math.floor(SHARE * (len(scores) - 1))], LEAST)

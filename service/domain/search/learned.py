@@ -24,8 +24,9 @@ WEIGHT: Final = 0.5
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”|「[^」]*」|《[^》]*》")
 # Whatever names one thing of somebody's: addresses, paths, assignments, and tokens with a digit in them.
 _PRIVATE: Final = re.compile(
-    r"\w+://\S+|\S+@\S+|(?:[A-Za-z]:)?[\w.~-]*[/\\][\w./\\~-]*|\b[\w-]+\s*[=:：]\s*[!-~]+|--?[A-Za-z][\w-]*"
-    r"|[A-Za-z0-9_.-]*\d[A-Za-z0-9_.-]*|[A-Za-z0-9+_=-]{25,}",
+    # Each begins where nothing of its own kind stands before: tried at every character it would take a square of the length.
+    r"(?<!\w)\w+://\S+|(?<!\S)\S+@\S+|(?<![\w.~-])(?:[A-Za-z]:)?[\w.~-]*[/\\][\w./\\~-]*|(?<![\w-])[\w-]+\s*[=:：]\s*[!-~]+"
+    r"|--?[A-Za-z][\w-]*|(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]*\d[A-Za-z0-9_.-]*|[A-Za-z0-9+_=-]{25,}",
     re.ASCII,
 )
 

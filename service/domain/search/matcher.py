@@ -1,7 +1,10 @@
 """From an intent to the one to three tools that serve it, or an honest no (seed §2 step 3, contract/http-api.md, Intent call)."""
 
+import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
@@ -23,6 +26,9 @@ WINDOW: Final = 12  # of the best, in which ties are broken
 DEPRECATED: Final = 0.8  # of its score counts when the three are picked; among the three it goes last in any case
 MATCHED: Final = 8  # words shown for a tool
 CUT: Final = 0.4  # of the best score: what lies lower is not offered
+LIKENESS: Final = (
+    2.0  # what a cosine above the mean counts where the share of an intent that is covered counts 1 (facts)
+)
 MAX_VIEWS: Final = 32  # kinds of asker whose view is kept; each holds a number a tool, and took a calibration
 
 # What a confidence takes: score in thresholds, how much of the intent is covered, margin to the next tool as a share.
@@ -46,7 +52,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The answer: one to three `candidates` where found, else up to three `nearest`, which are not recommended."""
+    """The answer: one to three `candidates` where found, else up to three `nearest`, which are not recommended.
+
+    Scores fall, except that deprecated tools stand last whatever they score.
+    """
 
     found: bool
     candidates: tuple[Candidate, ...] = ()
@@ -73,19 +82,42 @@ class Matcher:
         self._views: dict[Any, View] = {}
         self._making = Lock()
 
-    def match(self, intent: str, actor: Actor, context: Any = None) -> Match:
+    def relearned(self, learned: Mapping[str, Sequence[LearnedIntent]], now: datetime | None = None) -> "Matcher":
+        """The same registry with other lessons: a new matcher, which shares all that no lesson changes."""
+        fresh = copy(self)
+        fresh._lessons = Lessons(self._tools, learned, now or datetime.now(UTC))
+        fresh._views = {key: view for key, view in self._views.copy().items() if key[1] is None}
+        fresh._making = Lock()
+        return fresh
+
+    def match(
+        self, intent: str, actor: Actor, context: Any = None, likeness: Mapping[str, float] | None = None
+    ) -> Match:
         """What `actor` may be offered for an intent of any length. `context`: any JSON; its texts only break ties.
 
         A tool outside the actor's patterns does not exist: frequencies, lengths and the threshold are those of the tools it
-        sees. Nothing learned turns a no into a tool that may change something.
+        sees. Nothing learned turns a no into a tool that may change something. `likeness`: by tool, how near its meaning is
+        (a cosine); it orders what is found, and whether anything is found stays a question of words.
         """
         view = self._view(actor, lessons=True)
         terms = view.terms(intent)
-        best = view.best(terms, WINDOW)
-        offered = self._offered(view, best, intent, actor)
+        best = view.best(terms, len(self._tools) if likeness else WINDOW)
+        ranked = self._fused(best, likeness, actor) if best and likeness else best
+        offered = self._offered(best, ranked, intent, actor)
         if not offered:
-            return Match(found=False, nearest=self._shown(view, terms, best, context))
+            return Match(found=False, nearest=self._shown(view, terms, ranked, context))
         return Match(found=True, candidates=self._shown(view, terms, offered, context))
+
+    def resembling(self, name: str, actor: Actor) -> str | None:
+        """The other tool that this one's own intent finds with high confidence, among those that the actor sees."""
+        number = bisect_left(self._tools, name, key=lambda tool: tool.name)
+        if number == len(self._tools) or self._tools[number].name != name:
+            return None
+        view = self._view(actor, lessons=False)
+        found = view.best(view.terms(self._tools[number].intent), WINDOW)
+        others = [one for one in found if one.number != number]
+        high = others and _confidence(others[0], [one.score for one in others]) == "high"
+        return self._tools[others[0].number].name if high else None
 
     def rank(self, intent: str, actor: Actor) -> list[str]:
         """The best three without the question whether any is good enough: for lint and benchmarks."""
@@ -97,13 +129,32 @@ class Matcher:
         view = self._view(actor, lessons=True)
         return view.threshold(wide=True), view.threshold(wide=False)
 
-    def _offered(self, view: View, best: Sequence[Scored], intent: str, actor: Actor) -> Sequence[Scored]:
-        """What may be offered; empty where the best is not good enough."""
+    def _fused(self, best: Sequence[Scored], likeness: Mapping[str, float], actor: Actor) -> list[Scored]:
+        """By words and meaning together; in the scores' own unit, which is the same for all of one intent's."""
+        lexical = {one.number: one for one in best}
+        unit = best[0].score / best[0].covers
+        seen = {
+            number: likeness[tool.name]
+            for number, tool in enumerate(self._tools)
+            if tool.name in likeness and actor.sees(tool.name)
+        }
+        mean = sum(seen.values()) / (len(seen) or 1)
+        nearer = {number: unit * LIKENESS * (value - mean) for number, value in seen.items() if value > mean}
+        fused = []
+        for number in lexical.keys() | nearer.keys():
+            one = lexical.get(number) or Scored(number, 0.0, 0.0)
+            fused.append(Scored(number, one.score + nearer.get(number, 0.0), one.covers))
+        return heapq.nlargest(WINDOW, fused, key=lambda one: (one.score, -one.number))
+
+    def _offered(self, best: Sequence[Scored], ranked: Sequence[Scored], intent: str, actor: Actor) -> Sequence[Scored]:
+        """What may be offered; empty where the best by words is not good enough."""
         if not best or best[0].score < 1:
             return ()
-        offered = [one for one in best if one.score >= CUT * best[0].score]
+        offered = [one for one in ranked[:WINDOW] if one.score >= CUT * ranked[0].score]
         plain = self._view(actor, lessons=False)
-        if plain is view or any(one.score >= 1 for one in plain.best(plain.terms(intent), 1)):
+        if plain is self._view(actor, lessons=True) or any(
+            one.score >= 1 for one in plain.best(plain.terms(intent), 1)
+        ):
             return offered
         reading = [one for one in offered if self._tools[one.number].effect == "read"]
         return reading if reading and reading[0].score >= 1 else ()
@@ -121,12 +172,12 @@ class Matcher:
         )
 
     def _picked(self, view: View, found: Sequence[Scored], context: Any) -> list[Scored]:
-        """The best three, deprecated ones last; of those that show the same score, the one that the context speaks for first."""
+        """The best three, deprecated ones last; of those that score alike, the one that the context speaks for first."""
         said = _context_scores(view, context, found)
 
         def place(one: Scored) -> tuple[float, float, int]:
             score = one.score * (DEPRECATED if self._is_deprecated(one) else 1)
-            return -round(score, 2), -said.get(one.number, 0.0), one.number
+            return -(_two_figures(score) if said else score), -said.get(one.number, 0.0), one.number
 
         return sorted(sorted(found, key=place)[:MOST], key=self._is_deprecated)
 
@@ -170,10 +221,15 @@ def _matched(view: View, terms: Sequence[Term], number: int) -> tuple[str, ...]:
 
 
 def _context_scores(view: View, context: Any, found: Sequence[Scored]) -> Mapping[int, float]:
-    shown = [round(one.score, 2) for one in found]
-    if not context or len(set(shown)) == len(shown):
+    """What the context says for each tool; nothing where no two of them score alike."""
+    if not context or len({_two_figures(one.score) for one in found}) == len(found):
         return {}
-    return {one.number: one.score for one in view.best(view.terms(" ".join(_texts(context))), len(shown) * 100)}
+    return view.scores(view.terms(" ".join(_texts(context))))
+
+
+def _two_figures(score: float) -> float:
+    """Scores that agree in two figures are a tie: the third comes from how many words a definition has."""
+    return float(f"{score:.2g}")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -15,6 +15,7 @@ MAX_MISSPELT: Final = 8  # words that are looked for one by one
 
 CORRECTED: Final = 0.8
 GLOSSED: Final = 0.3  # flat between .2 and .5
+INSTEAD: Final = 1.0  # where no tool has the word in Chinese
 # Among Chinese, where a word of two characters is three words to search by, a Latin one would drown.
 AMONG_CHINESE: Final = 2.0
 
@@ -56,8 +57,11 @@ def _all(intent: str, known: Known, spelling: Spelling, dictionary: Dictionary |
         else:
             yield Term(unit, latin, is_verb=_is_verb(unit))
     if dictionary is not None:
-        for gloss in dictionary.glosses(intent):
-            yield from (Term(Unit(gloss, (word,)), GLOSSED) for word in words(gloss, classes=False) if known(word))
+        for entry, gloss in dictionary.glosses(intent):
+            weight = GLOSSED if any(map(known, words(entry))) else INSTEAD
+            yield from (
+                Term(Unit(entry, (word,)), weight) for word in words(" ".join(gloss), classes=False) if known(word)
+            )
 
 
 def _is_verb(unit: Unit) -> bool:

@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -80,6 +80,10 @@ class View:
             return []
         unit = found[0][1] * self.threshold(wide=any(term.unit.wide for term in terms)) / sums.worth()
         return [Scored(number, score / unit, score / sums.attainable) for number, score in found]
+
+    def scores(self, terms: Sequence[Term]) -> Mapping[int, float]:
+        """Every tool's score by number, to be compared with each other only."""
+        return self._sums(terms).scores
 
     def gave(self, unit: Unit, number: int) -> bool:
         """Whether the unit found this tool, by its words or by a class."""

@@ -40,7 +40,7 @@ LOADING: Final = (
 def command_argv(definition: Definition, parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The argument vector: `command` filled in, or `/bin/sh -c cmd`, for parameters that passed `command_problems`."""
     if definition.command is None:
-        return (SHELL, "-c", parameters["cmd"])
+        return _given_argv(definition, parameters) or (SHELL, "-c", parameters["cmd"])
     argv, _ = render(definition.command, definition.params_schema, parameters)
     return tuple(argv)
 
@@ -52,8 +52,8 @@ def command_preview(definition: Definition, parameters: Mapping[str, Any]) -> di
 
 
 def command_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
-    """Every reason why these parameters cannot become this command: placeholders, NUL, `env`."""
-    problems = _render_problems(definition, parameters)
+    """Every reason why these parameters cannot become this command: no `cmd`, placeholders, NUL, `env`."""
+    problems = [*_cmd_problems(definition, parameters), *_render_problems(definition, parameters)]
     known = {problem.param for problem in problems}
     problems += [
         ParameterProblem(name, "nul", "不能含有 NUL 字符", "cannot hold a NUL character")
@@ -63,6 +63,20 @@ def command_problems(definition: Definition, parameters: Mapping[str, Any]) -> l
     if isinstance(env := parameters.get("env"), Mapping):
         problems += _env_problems(env, named=not definition.params_schema["env"].secret)
     return problems
+
+
+def _given_argv(definition: Definition, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """A gatekeeper's exec prefers `argv` to `cmd` where it knows it; to the shell executor it is a name like any."""
+    argv = parameters.get("argv")
+    return tuple(argv) if definition.executor != "shell" and isinstance(argv, list) else ()
+
+
+def _cmd_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:
+    """A schema need not require `cmd`, but there is nothing to run without it."""
+    if definition.command is not None or "cmd" in parameters or _given_argv(definition, parameters):
+        return []
+    zh = "缺少参数cmd（字符串），没有可运行的命令。"
+    return [ParameterProblem("cmd", "missing", zh, "The parameter cmd is missing (a string): there is nothing to run.")]
 
 
 def _render_problems(definition: Definition, parameters: Mapping[str, Any]) -> list[ParameterProblem]:

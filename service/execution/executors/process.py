@@ -2,8 +2,8 @@
 
 Synchronous, in the calling thread. The child leads a process group of its own and is spawned by vfork (no
 `preexec_fn`, no `user=`, no new session: facts/platform.md, asyncio and processes). It is reaped last, so that its
-pid and its group's id still mean this child whenever a signal is sent (X14). What left the group survives here; only
-a PID namespace ends that (sandbox.py).
+pid and its group's id still mean this child whenever a signal is sent (X14). What left the group survives here,
+unless there is a Keeper; only a PID namespace ends it for certain (sandbox.py).
 """
 
 import errno
@@ -67,10 +67,22 @@ class Finished:
         return replace(self, ended="did-not-start", exit_code=None, signal=None, error=error)
 
 
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Says that the child stays as long as it has descendants (launcher.py, `stays`), and makes a session of its own.
+
+    `over_fd` becomes readable when the program the child started has ended; `end_all` ends all that descends from
+    the pid it is given, and is called before the child itself is killed.
+    """
+
+    over_fd: int
+    end_all: Callable[[int], None]
+
+
 NOT_STARTED: Final = Finished("did-not-start", None, None, None, EMPTY, EMPTY, 0)
 
 
-def run_process(
+def run_process(  # noqa: PLR0913 - all by name, and three of them for the sandbox alone
     argv: Sequence[str],
     *,
     env: Mapping[str, str],
@@ -82,13 +94,15 @@ def run_process(
     on_output: Callable[[str, bytes], None] | None = None,
     pass_fds: tuple[int, ...] = (),
     on_start: Callable[[int], None] | None = None,
+    keeper: Keeper | None = None,
 ) -> Finished:
     """Run `argv` until it ends, `deadline` (`time.monotonic()`) passes or `cancel` is asked; then kill its group.
 
     `keep`: bytes kept of each stream; all are counted and hashed. An empty `stdin` is `/dev/null`. `on_output` gets
     ("stdout" | "stderr", bytes) as they come, in this thread: it must not block; if it raises it is not called again.
     `on_start` gets the pid once the program was executed (what `pass_fds` named may be closed then); what it raises
-    ends the run. Never raises for what the child does or for a program that cannot start.
+    ends the run. `keeper`: for a child that starts the program and stays. Never raises for what the child does or for
+    a program that cannot start.
     """
     started = time.monotonic()
     streams = (_Reader("stdout", keep, on_output), _Reader("stderr", keep, on_output))
@@ -103,14 +117,14 @@ def run_process(
             stderr=subprocess.PIPE,
             env={_bytes(name): _bytes(value) for name, value in env.items()},
             cwd=cwd,
-            process_group=0,
+            process_group=None if keeper else 0,
             pass_fds=pass_fds,
         )
     except OSError as error:
         return NOT_STARTED.not_started(error)
     except ValueError as error:  # a NUL in an argument, a name with "=" in the environment
         return NOT_STARTED.not_started(OSError(errno.EINVAL, str(error)))
-    watch = _Watch(child, streams, stdin, deadline, cancel)
+    watch = _Watch(child, streams, stdin, deadline, cancel, keeper)
     try:
         watch.register()
         if on_start is not None:
@@ -198,8 +212,10 @@ class _Watch:
         stdin: bytes,
         deadline: float,
         cancel: Cancel | None,
+        keeper: Keeper | None,
     ) -> None:
         self._child = child
+        self._keeper = keeper
         self._deadline = deadline
         self._cancel = cancel
         self._poll = select.poll()
@@ -211,6 +227,7 @@ class _Watch:
         self._pidfd = -1
         self._bell: _Bell | None = None
         self._over = False
+        self._program_over = False  # with a keeper: the program has ended, the child may stay
 
     def register(self) -> None:
         """Watch from now on. What there is no descriptor for, the child's end or the cancel, is looked for by clock."""
@@ -223,6 +240,8 @@ class _Watch:
             with suppress(OSError):
                 self._bell = _Bell(self._cancel)
                 self._poll.register(self._bell.fd, select.POLLIN)
+        if self._keeper is not None:
+            self._poll.register(self._keeper.over_fd, select.POLLIN)
         if self._child.stdin is not None:
             self._stdin_fd = self._child.stdin.fileno()
             os.set_blocking(self._stdin_fd, False)
@@ -239,11 +258,12 @@ class _Watch:
             self._drain(time.monotonic() + GRACE_S, QUIET_S)
             self._kill()
             self._drain(time.monotonic() + QUIET_S, 0)
+            self._await_death(time.monotonic() + DEATH_S)
         return ended
 
     def _run(self) -> str:
-        """Until the child ended, the deadline passed or somebody asked."""
-        while not self._over:
+        """Until the program ended, the deadline passed or somebody asked."""
+        while not (self._over or self._program_over):
             left = self._deadline - time.monotonic()
             if left <= 0:
                 return "deadline"
@@ -279,7 +299,8 @@ class _Watch:
                 self._poll.unregister(fd)
             elif fd == self._stdin_fd:
                 self._feed(event)
-            elif self._bell is not None and fd == self._bell.fd:
+            else:  # the bell, or the keeper's
+                self._program_over |= self._keeper is not None and fd == self._keeper.over_fd
                 self._poll.unregister(fd)
         if self._pidfd < 0 and not self._over:
             self._over = self._has_ended()
@@ -322,6 +343,8 @@ class _Watch:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
+        if self._keeper is not None and not self._over:  # it leaves by itself only when nothing is left
+            self._keeper.end_all(pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         if not self._over:  # it may have moved to another group

@@ -7,58 +7,56 @@ launcher.py's image, so that none of them shows in bubblewrap's argument vector 
 (the deadline, a cancel, the service's death: the thread that started it must live as long as the run) kills process 1
 of the namespace and with it all others.
 
-Added here later: prlimit and the seccomp filter (in launcher.py) and the start-up self-test (beside `unavailable`).
+In both modes the launcher sets the limits of rlimits.py. The filter of seccomp.py is bubblewrap's alone, and nothing
+runs there before selftest.py has seen the walls stand.
 """
 
 import dataclasses
 import errno
 import functools
+import logging
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
 from service.domain.executors import Cancel, ToolFile
 from service.errors import Message, UsageError
+from service.execution.executors.bubblewrap import (
+    LAUNCHER,
+    TOOL_FOLDER,
+    checked_read_paths,
+    closing_options,
+    fixed_options,
+    own_files,
+)
+from service.execution.executors.descendants import end_descendants
 from service.execution.executors.folder import beneath, laid_out
 from service.execution.executors.launcher import Report, launcher_code, launcher_image, read_report
-from service.execution.executors.process import EMPTY, NOT_STARTED, Finished, run_process
+from service.execution.executors.process import EMPTY, NOT_STARTED, Finished, Keeper, run_process
+from service.execution.executors.rlimits import MIB, ToolLimits
+from service.execution.executors.seccomp import filter_program
+from service.execution.executors.selftest import Check, SelfTest, Walls, try_walls
 
-TOOL_FOLDER: Final = "/tool"
-MIB: Final = 1024 * 1024
-PROBE_S: Final = 10.0
-PROBE_AGAIN_S: Final = 30.0
+TEST_AGAIN_S: Final = 30.0
 
-_LAUNCHER: Final = "/.launch"
-# Not the service's user: files of that user would look like the tool's own.
-_UID: Final = "1000"
-_PASSWD: Final = b"root:x:0:0::/:/bin/false\ntool:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
-_GROUP: Final = b"root:x:0:\ntool:x:1000:\nnogroup:x:65534:\n"
-_HOSTS: Final = b"127.0.0.1 localhost bitong\n::1 localhost\n"
-_NAMESPACES: Final = (
-    *("--unshare-user", "--disable-userns", "--uid", _UID, "--gid", _UID, "--cap-drop", "ALL"),
-    *("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "bitong"),
-    *("--new-session", "--die-with-parent", "--as-pid-1"),
-)
-_LOADER_FOLDERS: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# /etc/alternatives holds links into /usr only: awk, editors and pagers are found through it.
-_ETC: Final = ("/etc/ld.so.cache", "/etc/alternatives")
-_ETC_NETWORK: Final = (
-    *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"),
-    *("/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs"),
-)
-_NEVER_BENEATH: Final = ("/run", "/sys", "/proc", "/dev")
-_NEVER_WHOLE: Final = ("/", "/var", "/home", "/root", "/srv", "/etc", "/tmp", TOOL_FOLDER)  # noqa: S108  names, not files
+_ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin"}
+_KEEP: Final = 16 * 1024
+_MFD_EXEC: Final = 0x10
+_NOT_FROM_MEMORY: Final = (errno.EACCES, errno.EPERM)
+_LOG = logging.getLogger(__name__)
 
 
 class Sandbox:
     """Runs commands in one of two modes: "bubblewrap", or "none" for plain processes of the service's own user.
 
     `read_paths`: the operator's `shell_read_paths`, absolute, seen read-only; UsageError where one would open what
-    the contract closes. `tmp_bytes`, `shm_bytes`: sizes of the sandbox's `/tmp` and `/dev/shm`.
+    the contract closes. `tmp_bytes`, `shm_bytes`: sizes of the sandbox's `/tmp` and `/dev/shm`. `limits`: what each
+    run is held to, in both modes.
     """
 
     def __init__(
@@ -69,34 +67,67 @@ class Sandbox:
         network: bool = False,
         tmp_bytes: int = 64 * MIB,
         shm_bytes: int = 16 * MIB,
+        limits: ToolLimits = ToolLimits(),  # noqa: B008 - frozen
         bwrap: str = "bwrap",
     ) -> None:
         if mode not in ("bubblewrap", "none"):
             raise UsageError(Message(f"shell_sandbox 不能是 {mode!r}", f"shell_sandbox cannot be {mode!r}"))
         self.mode = mode
         self._bwrap = shutil.which(bwrap)
-        self._before = _fixed_options(network=network)
-        self._own_files = (
-            (_PASSWD, "/etc/passwd"),
-            (_GROUP, "/etc/group"),
-            *(() if network else ((_HOSTS, "/etc/hosts"),)),
+        self._network = network
+        self._limits = limits
+        self._before = fixed_options(network=network)
+        self._own_files = own_files(network=network)
+        self._after = closing_options(checked_read_paths(read_paths), tmp_bytes, shm_bytes)
+        self._walls = Walls(
+            limits.memory_bytes, limits.largest_file(), tmp_bytes, shm_bytes, network, tuple(read_paths)
         )
-        self._after = _closing_options(_checked(read_paths), tmp_bytes, shm_bytes)
-        self._probing = threading.Lock()
-        self._works = mode == "none"
-        self._failure: Message | None = None
-        self._probed_at = 0.0
+        self._testing = threading.Lock()
+        self._tested: SelfTest | None = SelfTest() if mode == "none" else None
+        self._tested_at = 0.0
+        self._held = True
+
+    @property
+    def state(self) -> str:
+        """For log, record and /readyz: "bubblewrap", "none", "none, as root" or "unavailable: <check>".
+
+        Names only, and nothing is tried: "not tested yet" stands for the check before `unavailable` was first asked.
+        """
+        if self.mode == "none":
+            return "none, as root" if os.geteuid() == 0 else "none"
+        if self._tested is None:
+            return "unavailable: not tested yet"
+        failed = self._tested.failed()
+        return self.mode if failed is None else f"unavailable: {failed.name}"
 
     def unavailable(self) -> Message | None:
-        """Why nothing can run here now, or None. Tried once by running `true`; a failure is tried again after 30 s."""
-        if self._works:
-            return None
-        with self._probing:
-            if self._failure is None or time.monotonic() - self._probed_at > PROBE_AGAIN_S:
-                self._failure = self._probe()
-                self._works = self._failure is None
-                self._probed_at = time.monotonic()
-            return self._failure
+        """Why nothing can run here now, or None: which wall of the self-test does not stand.
+
+        The first call runs the self-test, and who asks meanwhile waits for it; a failure is tried again after 30 s.
+        """
+        tested = self._tested
+        if tested is None or tested.failed() is not None:
+            with self._testing:
+                tested = self._tested
+                too_old = time.monotonic() - self._tested_at > TEST_AGAIN_S
+                if tested is None or (tested.failed() is not None and too_old):
+                    self._tested = tested = self.self_test()
+                    self._tested_at = time.monotonic()
+        return _in_words(tested.failed())
+
+    def self_test(self) -> SelfTest:
+        """Try all walls now, some 30 ms. Empty without a sandbox."""
+        if self.mode == "none":
+            return SelfTest()
+        if launcher_code() is None:
+            return SelfTest((Check("processor", ok=False, seen=os.uname().machine),))
+        if self._bwrap is None:
+            return SelfTest((Check("bubblewrap", ok=False, seen="not installed"),))
+
+        def run(argv: Sequence[str], files: Sequence[ToolFile], deadline: float) -> Finished:
+            return self.run(argv, env=_ENVIRONMENT, files=files, deadline=deadline, keep=_KEEP)
+
+        return try_walls(run, self._walls)
 
     def run(
         self,
@@ -116,6 +147,8 @@ class Sandbox:
             run_process, stdin=stdin, deadline=deadline, keep=keep, cancel=cancel, on_output=on_output
         )
         try:
+            if self.mode == "none":
+                return self._run_plain(argv, env, files, cwd, run)
             return self._run_inside(argv, env, files, cwd, run)
         except OSError as error:  # no descriptor or no space left for what is laid out
             return NOT_STARTED.not_started(error)
@@ -130,21 +163,72 @@ class Sandbox:
         cwd: str | None,
         run: Callable[..., Finished],
     ) -> Finished:
-        if self.mode == "none":
-            with laid_out(files) as folder:
-                return run(argv, env=env, cwd=str(Path(folder, cwd or "")))
         if self._bwrap is None:
             raise FileNotFoundError(errno.ENOENT, "bwrap: " + os.strerror(errno.ENOENT))
         with _Descriptors() as descriptors:
-            image = launcher_image(argv, env, cwd or TOOL_FOLDER, descriptors.report_fd)
+            image = launcher_image(
+                argv,
+                env,
+                cwd or TOOL_FOLDER,
+                descriptors.report_fd,
+                limits=self._limits.table(own_namespace=True),
+                filter_program=filter_program(network=self._network),
+            )
             options_fd = descriptors.memfd(_joined(self._options(files, image, descriptors)))
             finished = run(
-                [self._bwrap, "--args", str(options_fd), "--", _LAUNCHER],
+                [self._bwrap, "--args", str(options_fd), "--", LAUNCHER],
                 env={},
                 cwd="/",
                 pass_fds=(descriptors.report_fd, *descriptors.memfds),
                 on_start=lambda _: descriptors.close_memfds(),
             )
+            return _as_reported(finished, read_report(descriptors.report_fd))
+
+    def _run_plain(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        files: Sequence[ToolFile],
+        cwd: str | None,
+        run: Callable[..., Finished],
+    ) -> Finished:
+        """By the launcher, run from memory; without one, or where programs may not run from memory, as it comes."""
+        with laid_out(files) as folder:
+            directory = str(Path(folder, cwd or ""))
+            if self._held and launcher_code() is not None:
+                finished = self._run_held(argv, env, directory, run)
+                if finished is not None:
+                    return finished
+                self._held = False
+                _LOG.warning("shell tools run without limits: this host runs no programs from memory")
+            return run(argv, env=env, cwd=directory)
+
+    def _run_held(
+        self, argv: Sequence[str], env: Mapping[str, str], directory: str, run: Callable[..., Finished]
+    ) -> Finished | None:
+        """None where the launcher may not be run from memory."""
+        with _Descriptors() as descriptors:
+            image_fd = descriptors.memfd(b"")
+            image = launcher_image(
+                argv,
+                env,
+                directory,
+                descriptors.report_fd,
+                limits=self._limits.table(own_namespace=False),
+                image_fd=image_fd,
+                stays=True,
+            )
+            _write(image_fd, image)
+            finished = run(
+                [f"/proc/self/fd/{image_fd}"],
+                env={},
+                cwd="/",
+                pass_fds=(descriptors.report_fd, image_fd),
+                on_start=lambda _: descriptors.close_memfds(),
+                keeper=Keeper(descriptors.report_fd, end_descendants),
+            )
+            if finished.error is not None and finished.error.errno in _NOT_FROM_MEMORY:
+                return None
             return _as_reported(finished, read_report(descriptors.report_fd))
 
     def _options(self, files: Sequence[ToolFile], image: bytes, descriptors: "_Descriptors") -> list[str]:
@@ -158,22 +242,10 @@ class Sandbox:
                 str(descriptors.memfd(file.content)),
                 beneath(TOOL_FOLDER, file.path),
             )
-        options += ("--perms", "0555", "--file", str(descriptors.memfd(image)), _LAUNCHER)
+        options += ("--perms", "0555", "--file", str(descriptors.memfd(image)), LAUNCHER)
         for content, path in self._own_files:
             options += ("--perms", "0444", "--file", str(descriptors.memfd(content)), path)
         return options + self._after
-
-    def _probe(self) -> Message | None:
-        if launcher_code() is None:
-            return Message("沙箱尚不支持这种处理器", "the sandbox does not support this kind of processor yet")
-        if self._bwrap is None:
-            return Message("没有安装 bubblewrap (bwrap)", "bubblewrap (bwrap) is not installed")
-        env = {"PATH": "/usr/bin:/bin"}
-        finished = self.run(["true"], env=env, files=(), deadline=time.monotonic() + PROBE_S, keep=1000)
-        if finished.ended == "exited" and finished.exit_code == 0:
-            return None
-        said = str(finished.error.strerror if finished.error else finished.signal or finished.ended)
-        return Message(f"bubblewrap 在这里不能工作：{said}", f"bubblewrap does not work here: {said}")
 
 
 class _Descriptors:
@@ -191,11 +263,9 @@ class _Descriptors:
         os.close(self.report_fd)
 
     def memfd(self, content: bytes) -> int:
-        fd = os.memfd_create("bitong")
+        fd = _memfd()
         self.memfds.append(fd)
-        done = 0
-        while done < len(content):
-            done += os.pwrite(fd, memoryview(content)[done:], done)
+        _write(fd, content)
         return fd
 
     def close_memfds(self) -> None:
@@ -203,48 +273,32 @@ class _Descriptors:
             os.close(self.memfds.pop())
 
 
-def _fixed_options(*, network: bool) -> list[str]:
-    options = [*_NAMESPACES, *(() if network else ("--unshare-net",)), "--ro-bind", "/usr", "/usr"]
-    for folder in _LOADER_FOLDERS:
-        if Path(folder).is_symlink():
-            options += ("--symlink", str(Path(folder).readlink()), folder)
-        elif Path(folder).is_dir():
-            options += ("--ro-bind", folder, folder)
-    options += ("--dir", "/etc")
-    for path in (*_ETC, *(_ETC_NETWORK if network else ())):
-        if Path(path).exists():
-            options += ("--ro-bind", path, path)
-    if (zone := Path("/etc/localtime")).is_symlink():
-        options += ("--symlink", str(zone.readlink()), str(zone))
-    return options
+def _memfd() -> int:
+    """Files that may be executed have to be asked for as such since 6.3, and cannot be before."""
+    with suppress(OSError):
+        return os.memfd_create("bitong", os.MFD_CLOEXEC | _MFD_EXEC)
+    return os.memfd_create("bitong")
 
 
-def _closing_options(read_paths: Sequence[str], tmp_bytes: int, shm_bytes: int) -> list[str]:
-    """Last, since the root and /dev are written to until then, and are memory without a limit while they can be."""
-    options = ["--proc", "/proc", "--dev", "/dev"]
-    for size, path in ((shm_bytes, "/dev/shm"), (tmp_bytes, "/tmp")):  # noqa: S108  the sandbox's own
-        options += ("--perms", "1777", "--size", str(size), "--tmpfs", path)
-    for path in read_paths:
-        options += ("--ro-bind", path, path)
-    # /proc too: without capabilities, a service that is root still owns /proc/sys and /proc/sysrq-trigger, and
-    # bubblewrap covers them only where it may write to the folder itself (0.8.0): core_pattern could be set from
-    # inside.
-    return [*options, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
+def _write(fd: int, content: bytes) -> None:
+    done = 0
+    while done < len(content):
+        done += os.pwrite(fd, memoryview(content)[done:], done)
 
 
-def _checked(read_paths: Sequence[str]) -> Sequence[str]:
-    for path in read_paths:
-        parts = Path(path).parts
-        closed = path in _NEVER_WHOLE or any(path == top or path.startswith(top + "/") for top in _NEVER_BENEATH)
-        if not path.startswith("/") or ".." in parts or str(Path(path)) != path or closed:
-            raise UsageError(
-                Message(
-                    "设置 shell_read_paths 只接受绝对路径，且不能是 /run、/sys、/proc、/dev 之下或整个系统目录。",
-                    "The setting shell_read_paths takes absolute paths, none below /run, /sys, /proc or /dev and none "
-                    "of the system's top folders as a whole.",
-                ),
-            )
-    return read_paths
+def _in_words(failed: Check | None) -> Message | None:
+    if failed is None:
+        return None
+    if failed.name == "processor":
+        return Message("沙箱尚不支持这种处理器", "the sandbox does not support this kind of processor yet")
+    if failed.name == "bubblewrap":
+        return Message("没有安装 bubblewrap (bwrap)", "bubblewrap (bwrap) is not installed")
+    if failed.name == "start":
+        return Message(f"bubblewrap 在这里不能工作：{failed.seen}", f"bubblewrap does not work here: {failed.seen}")
+    return Message(
+        f"沙箱自检未通过：{failed.name}（{failed.seen}）",
+        f"the sandbox's self-test failed: {failed.name} ({failed.seen})",
+    )
 
 
 def _joined(options: Sequence[str]) -> bytes:
@@ -253,6 +307,8 @@ def _joined(options: Sequence[str]) -> bytes:
 
 def _as_reported(finished: Finished, report: Report | None) -> Finished:
     """What the launcher saw stands for what bubblewrap's exit code can only hint at (launcher.py)."""
+    if finished.ended in ("deadline", "cancelled") and report is not None and report.error is None:
+        return finished.with_returncode(os.waitstatus_to_exitcode(report.status))
     if finished.ended != "exited":
         return finished
     if report is None:

@@ -6,11 +6,21 @@ Known is what the shipped facts have, and what the instance's own document adds 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
+from typing import Final
 
 from service.domain.definitions import ABSENT, Definition, Problem
 from service.domain.methods import secret_in_query, slot_problem
 from service.domain.operations import Operation, read_operation, settled, shipped
 from service.domain.quoting import quoted, shown_name
+
+OPEN_PREFIX: Final = "unknown-operation"
+OPEN: Final = frozenset({OPEN_PREFIX, f"{OPEN_PREFIX}-parameter"})
+"""Codes of problems that the instance's document can end; it ends no other."""
+
+CODES: Final = OPEN | {
+    "secret-in-path", "secret-in-query", "slot-type", "lacking-operation-parameter", "optional-operation-parameter"
+}  # fmt: skip
+"""All that `check_operation` says; of a git-forgejo definition nobody else says it."""
 
 
 def check_operation(

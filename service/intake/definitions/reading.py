@@ -1,6 +1,6 @@
 """The bytes of one TOOL.hdlp → a Definition, or all problems of the file with their places (contract/tool-hdlp.md)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -36,11 +36,19 @@ def read_definition(
     content: bytes, folder: str, *, extra_operations: Collection[str] = (), parser: Any = PARSER
 ) -> Reading:
     """Read one file; `folder` is its folder's name, `extra_operations` as for `check_operation`. Never raises."""
+    notes, definition = read_notes(content, folder, extra_operations, parser)
+    return as_reading(notes.problems, notes.warnings, definition)
+
+
+def read_notes(
+    content: bytes, folder: str, extra_operations: Collection[str] = (), parser: Any = PARSER
+) -> tuple[Notes, Definition | None]:
+    """All that there is to say of a file, and the definition: whole where only rules between its fields found problems."""
     if len(content) > MAX_FILE_BYTES:
-        return too_large(len(content))
+        return Notes(too_large(len(content)).problems), None
     decoded = decode(content)
     if isinstance(decoded, Problem):
-        return Reading(None, (decoded,))
+        return Notes((decoded,)), None
     text, address = _without_address(decoded.text)
     document = yaml.compose(text, parser)
     notes = Notes([*decoded.problems, *document.problems], decoded.warnings)
@@ -50,7 +58,7 @@ def read_definition(
         definition = _definition(notes, document.root, folder, address, extra_operations)
     else:
         _explain(notes, document, text)
-    return _reading(notes, definition)
+    return notes, definition
 
 
 def _without_address(text: str) -> tuple[str, str | None]:
@@ -61,13 +69,14 @@ def _without_address(text: str) -> tuple[str, str | None]:
     return f"\n{rest}", line.rstrip()
 
 
-def _reading(notes: Notes, definition: Definition | None) -> Reading:
-    problems = sorted(notes.problems, key=_place)
+def as_reading(found: Iterable[Problem], warned: Iterable[Problem], definition: Definition | None) -> Reading:
+    """Problems and warnings in the order of their places, not more than are worth reading; any problem is the end of it."""
+    problems = sorted(found, key=_place)
     if len(problems) > MAX_PROBLEMS:
         more = len(problems) - MAX_PROBLEMS + 1
         last = Problem("too-many-problems", f"还有{more}个问题没有列出。", f"{more} more problems are not listed.")
         problems = [*problems[: MAX_PROBLEMS - 1], last]
-    warnings = tuple(sorted(notes.warnings, key=_place)[:MAX_PROBLEMS])
+    warnings = tuple(sorted(warned, key=_place)[:MAX_PROBLEMS])
     return Reading(None if problems else definition, tuple(problems), warnings)
 
 

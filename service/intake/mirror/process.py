@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from service.domain.history import Progress, Seen, Tip
-from service.intake.definitions.reading import read_definition
+from service.intake.definitions.settling import read_open
 from service.intake.mirror import wire
 from service.intake.mirror.fetching import BareMirror, LocalRepository
 from service.intake.mirror.git_remote import Address, Remote, Unreachable, local_path
@@ -221,7 +221,7 @@ class _Look:
             tools_path=self._request["tools_path"],
             tips=self._tips,
             known=self._known,
-            read_definition=read_definition,
+            read_definition=read_open,
         )
         for seen in walk.from_tip(tip.encode()):
             self._say(seen)

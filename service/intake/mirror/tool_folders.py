@@ -16,7 +16,7 @@ MAX_FOLDERS_INSIDE: Final = 200
 _MAX_PROBLEMS: Final = 20
 
 Reader = Callable[[bytes, str], Reading]
-"""`service.intake.definitions.reading.read_definition`: the file's bytes and its folder's name."""
+"""`service.intake.definitions.settling.read_open`: the file's bytes and its folder's name."""
 
 _TEXTS: Final = {
     "symlink": (

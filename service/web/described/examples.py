@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from service.domain.actors import TOKEN_PREFIX
 from service.domain.audit import Fact, seal
-from service.domain.merkle import leaf_hash, node_hash
-from service.domain.notes import Checkpoint, VerifierKey, signed
+from service.domain.merkle import leaf_hash
 from service.execution.resolve import SUGGESTION
+from service.web.described.proof_examples import proof_examples
 from service.web.described.words import SAID
 from service.web.errors import problem
 
@@ -217,7 +217,12 @@ def _runs() -> dict[str, dict[str, Any]]:
         "node": "BS-SG-001",
         "problems": [],
     }
-    return {"RunPage": {"hello": {"items": [item], "next": None}}, "RunInFull": {"hello": ran | item | more}}
+    ended = item | {"state": "cancelled", "reason": "cancelled", "ok": False, "exit_code": None, "error": None}
+    return {
+        "Run": {"cancelled": ended},
+        "RunPage": {"hello": {"items": [item], "next": None}},
+        "RunInFull": {"hello": ran | item | more},
+    }
 
 
 def _confirmations() -> dict[str, dict[str, Any]]:
@@ -306,47 +311,13 @@ def _stream(content: str) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": digest, "kept": len(content), "kept_sha256": digest}
 
 
-def _log() -> dict[str, Any]:
+def _log() -> dict[str, dict[str, Any]]:
     content = _finished()
     entry = json.loads(content) | {"leaf": leaf_hash(content).hex()}
     return {
         "AuditPage": {"finished": {"items": [entry], "next": None}},
         "AuditEntryInFull": {"finished": entry | {"entry_b64": base64.b64encode(content).decode("ascii")}},
-        **_proofs(content),
-    }
-
-
-def _proofs(content: bytes) -> dict[str, Any]:
-    """A log of two entries, the second of which ended the run."""
-    leaf, other = leaf_hash(content), leaf_hash(b"the first entry")
-    key = VerifierKey("bitong/example", hashlib.sha256(b"public key").digest())
-    head = Checkpoint(key.name, 2, node_hash(other, leaf))
-    signature = hashlib.sha512(b"signature").digest()
-    proved = {"leaf": leaf.hex(), "path": [other.hex()]}
-    encoded = base64.b64encode(content).decode("ascii")
-    identity = {name: _whose()[name] for name in ("version", "commit", "tree", "blob", "sha256")}
-    run: dict[str, Any] = {
-        "format": "bitong-run-proof/1",
-        "run": _RUN,
-        "definition": {"tool": "shell-exec", **identity},
-        "keys": [str(key)],
-        "checkpoint": signed(head.text(), [(key, signature)]),
-        "entries": [{"index": 1, "type": "run.finished", "entry_b64": encoded, **proved}],
-    }
-    well: dict[str, Any] = {
-        "ok": True,
-        "size": 2,
-        "root": head.root.hex(),
-        "checkpoints": 1,
-        "open_runs": [],
-        "findings": [],
-    }
-    more: dict[str, Any] = {"entries": {"log.opened": 1, "run.finished": 1}, "seconds": 0.1, "notes": []}
-    return {
-        "InclusionProof": {"second": {"index": 1, "size": 2, **proved}},
-        "ConsistencyProof": {"grew": {"from": 1, "to": 2, "path": [leaf.hex()]}},
-        "RunProof": {"hello": run},
-        "VerifyReport": {"well": well | more},
+        **proof_examples(content, _RUN, _whose()),
     }
 
 
@@ -387,7 +358,7 @@ def _people() -> dict[str, dict[str, Any]]:
         "closed_at": None,
     }
     link = {"url": "https://bitong.example/sign-in/link?token=…", "expires_at": "2026-05-31T08:10:00.000Z"}
-    stats = {
+    stats: dict[str, Any] = {
         "since": "2026-05-30T08:00:00.000Z",
         "until": _AT,
         "by": "hour",

@@ -80,7 +80,7 @@ def routes() -> dict[str, Text]:
             "reports",
             "All that happens, as it happens",
             "index、run、confirmation、registration、sync，每个带着列表里的那一项。",
-            "Server-sent events: `index` {revision}; `registration`, a tool as the list shows it, {name, state} of one that went, "
+            "Server-sent events: `index` {revision}; `registration`, a tool as the list shows it, {name, state} of one gone, "
             "or a rejection; `run` and `confirmation`, the list's item; `sync` {outcome, looked_at, trouble}; `reset` when what "
             "was missed is no longer known. Last-Event-ID resumes.",
             headers={"Last-Event-ID": last},

@@ -1,7 +1,7 @@
 """The webhook, deliveries, rejections and looks in the OpenAPI document."""
 
 from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, whole
-from service.web.described.words import Body, Text, here_is
+from service.web.described.words import PLAIN, Body, Text, here_is
 
 
 def schemas() -> dict[str, Schema]:
@@ -72,6 +72,16 @@ def routes() -> dict[str, Text]:
             },
             pages=True,
             answers=here_is("RejectionPage"),
+        ),
+        "GET /rejections/source": Text(
+            "registrations",
+            "The bytes of a rejected TOOL.hdlp",
+            "提交中的原始字节，好对照行号。",
+            "As the commit holds them, to look at the lines that the problems name.",
+            query={"path": text("As the list of rejections gives it."), "commit": ref("GitId")},
+            needs=("path", "commit"),
+            answers={200: Body("TOOL.hdlp", None, PLAIN)},
+            problems={404: ("not-found",)},
         ),
         "GET /deliveries": Text(
             "registrations",

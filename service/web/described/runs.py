@@ -139,7 +139,7 @@ def routes() -> dict[str, Text]:
             "End a run",
             "终止整个进程树。exec：自己的运行；admin：任何运行。",
             "Kills the whole process tree. `exec`: its own run; `admin`: any. Answers with the run as it is then.",
-            answers=here_is("RunInFull"),
+            answers=here_is("Run"),
             problems=gone | {409: ("run-over",)},
         ),
     }

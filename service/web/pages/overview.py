@@ -22,6 +22,7 @@ def show(parts: Parts, asked: Asked) -> Answer:
         "tools": len(parts.index),
         "succeeded": _runs(view, "succeeded")[:NEWEST],
         "stats": None,
+        "confirmations": [],
     }
     if view.actor.may("exec"):
         facts["confirmations"] = view.api(confirmations.list_confirmations, state="waiting", limit=SHOWN)["items"]
@@ -61,5 +62,5 @@ def _entries(view: View) -> list[dict[str, Any]]:
 
 def _registered(view: View, entry: dict[str, Any]) -> dict[str, Any]:
     facts = entry["facts"]
-    version = view.api(tools.show_version, path={"name": facts["tool"], "number": str(facts["version"])})
+    version = view.api(tools.show_version, at={"name": facts["tool"], "number": str(facts["version"])})
     return {"tool": facts["tool"], "at": entry["at"], **version}

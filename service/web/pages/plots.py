@@ -29,10 +29,15 @@ def by_time(view: "View", counted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plot(view: "View", rows: Sequence[Mapping[str, Any]]) -> str:
     """What uPlot draws, as JSON: all runs in red first, then those that did not fail over them, so that failures are on top."""
-    failed = {"label": view.say("失败", "failed"), "colour": "cinnabar", "values": [row["all"] for row in rows]}
-    others = {"label": view.say("其余", "others"), "colour": "malachite"}
+    failed: dict[str, Any] = {
+        "label": view.say("失败", "failed"),
+        "colour": "cinnabar",
+        "values": [row["all"] for row in rows],
+    }
+    others: dict[str, Any] = {"label": view.say("其余", "others"), "colour": "malachite"}
     others |= {"values": [row["all"] - row["ill"] for row in rows]}
     shape = {
+        "label": view.say("时间", "Time"),
         "times": [row["seconds"] for row in rows],
         "series": [
             failed | {"told": [row["ill"] for row in rows]},

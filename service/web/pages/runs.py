@@ -18,9 +18,12 @@ _FILTERS: Final = ("tool", "state", "ok", "actor", "commit", "since", "until", "
 def show_list(parts: Parts, asked: Asked) -> Answer:
     """Newest first, filtered; of one tool with the plot of its last thirty days."""
     view = View.of(parts, asked)
-    filters = {name: asked.query[name].strip() for name in _FILTERS if asked.query.get(name, "").strip()}
+    filters: dict[str, Any] = {
+        name: asked.query[name].strip() for name in _FILTERS if asked.query.get(name, "").strip()
+    }
     wanted = filters | ({"actor": _actor(view, filters["actor"])} if "actor" in filters else {})
-    shown, wrong = {"items": [], "next": None}, {}
+    shown: dict[str, Any] = {"items": [], "next": None}
+    wrong: dict[str, str] = {}
     try:
         shown = view.api(runs.list_runs, **wanted)
     except Invalid as error:
@@ -29,14 +32,24 @@ def show_list(parts: Parts, asked: Asked) -> Answer:
     plotted = tool is not None and view.actor.may("read") and "cursor" not in filters
     plot = by_time(view, view.api(stats.show_stats, by="day", tool=tool)) if plotted else None
     exports = {name: view.link("/api/v1/runs", **_without_cursor(wanted), format=name) for name in ("csv", "ndjson")}
-    facts = {"runs": shown["items"], "next": shown["next"], "filters": filters, "wrong": wrong, "states": STATES}
-    return view.render("runs.html", here="/runs", tool=tool, plot=plot, exports=exports, **facts)
+    return view.render(
+        "runs.html",
+        here="/runs",
+        tool=tool,
+        plot=plot,
+        exports=exports,
+        runs=shown["items"],
+        next=shown["next"],
+        filters=filters,
+        wrong=wrong,
+        states=STATES,
+    )
 
 
 def show(parts: Parts, asked: Asked) -> Answer:
     """One run: what came back, what was asked, which definition ran, and what proves it."""
     view = View.of(parts, asked)
-    run = view.api(runs.show_run, path=asked.path)
+    run = view.api(runs.show_run, at=asked.path)
     goes_on = run["state"] in OPEN
     mine = run["actor"] == view.actor.name or view.actor.may("admin")
     return view.render(

@@ -3,7 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from service.web.pages import overview, runs, signing, static
+from service.web.pages import (
+    access,
+    audit,
+    confirmations,
+    overview,
+    registrations,
+    runs,
+    search,
+    signing,
+    static,
+    tools,
+)
 from service.web.pages.view import changing, failed, refuse_get
 from service.web.routing import OPEN, Handler, Route
 
@@ -30,6 +41,25 @@ PAGES: Final[Sequence[Route]] = (
     _page("/runs", _SEE, runs.show_list),
     _page("/runs/{id}", _SEE, runs.show),
     *_change("/runs/{id}/cancel", ("exec", "admin"), runs.cancel),
+    _page("/tools", _SEE, tools.show_list),
+    _page("/tools/{name}", _SEE, tools.show),
+    _page("/tools/{name}/versions", _SEE, tools.show_versions),
+    _page("/tools/{name}/versions/{number}", _SEE, tools.show_version),
+    _page("/registrations", _READ, registrations.show),
+    _page("/registrations/rejected", _READ, registrations.show_rejected),
+    *_change("/registrations/sync", _ADMIN, registrations.sync),
+    _page("/confirmations", _EXEC, confirmations.show_list),
+    _page("/confirmations/{id}", _EXEC, confirmations.show),
+    *_change("/confirmations/{id}/approve", ("confirm",), confirmations.approve, "exec"),
+    *_change("/confirmations/{id}/reject", ("confirm",), confirmations.reject, "exec"),
+    _page("/audit", _READ, audit.show_list),
+    *_change("/audit/verify", _READ, audit.verify, "sync"),
+    _page("/audit/{index}", _READ, audit.show_entry),
+    _page("/access", _ADMIN, access.show),
+    *_change("/access/tokens", _ADMIN, access.issue),
+    *_change("/access/tokens/{id}/revoke", _ADMIN, access.revoke),
+    *_change("/access/sessions/{id}/end", _ADMIN, access.end),
+    _page("/search", _SEE, search.show),
     _page("/sign-in", _OPEN, signing.show),
     _page("/sign-in/link", _OPEN, signing.show_link),
     Route("POST", "/sign-in/link", _OPEN, signing.spend_link, takes_body=True, page=failed),

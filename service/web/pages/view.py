@@ -87,15 +87,15 @@ class View:
         """The same of a shape with `zh` and `en`."""
         return str(shape[self.language])
 
-    def link(self, path: str, **query: Any) -> str:
+    def link(self, path: str, /, **query: Any) -> str:
         """An address here; a query that is None or empty is left out."""
         given = {name: value for name, value in query.items() if value not in (None, "")}
         return self.base + path + (f"?{urlencode(given)}" if given else "")
 
-    def api(self, handler: Handler, *, path: Mapping[str, str] | None = None, **query: Any) -> Any:
+    def api(self, handler: Handler, *, at: Mapping[str, str] | None = None, **query: Any) -> Any:
         """What the API's handler answers this reader: the content alone."""
         given = {name: str(value) for name, value in query.items() if value not in (None, "")}
-        answer = handler(self.parts, replace(self.asked, path=path or {}, query=given, headers={}))
+        answer = handler(self.parts, replace(self.asked, path=at or {}, query=given, headers={}))
         assert isinstance(answer, Answer)
         return answer.content
 

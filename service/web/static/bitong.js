@@ -143,12 +143,13 @@
       label: one.label, stroke: ink(one.colour), fill: ink(one.colour), width: 0, paths: bars, points: { show: false },
       value: (_, __, ___, place) => (place == null ? "–" : String(one.told[place])),
     }));
+    const step = (told.times[1] ?? told.times[0] + 86400) - told.times[0];
     const axis = { stroke: ink("faint"), grid: { stroke: ink("rule"), width: 1 }, ticks: { stroke: ink("rule") } };
     const options = {
       width: place.clientWidth, height: 180, legend: { live: true }, cursor: { y: false },
-      scales: { y: { range: (_, __, most) => [0, most ? most * 1.1 : 1] } },
+      scales: { x: { range: (_, first, end) => [first - step * 0.6, end + step * 0.6] }, y: { range: (_, __, most) => [0, most ? most * 1.1 : 1] } },
       axes: [axis, { ...axis, size: 56, values: (_, all) => all.map((value) => (Number.isInteger(value) ? String(value) : "")) }],
-      series: [{ value: (_, value) => (value == null ? "–" : new Date(value * 1000).toLocaleString()) }, ...series],
+      series: [{ label: told.label, value: (_, value) => (value == null ? "–" : new Date(value * 1000).toLocaleString()) }, ...series],
     };
     place.replaceChildren();
     const plot = new uPlot(options, [told.times, ...told.series.map((one) => one.values)], place);

@@ -52,7 +52,7 @@ def _timed(rank: Rank, text: str) -> tuple[Sequence[str], float]:
 
 
 class Gate(NamedTuple):
-    """Shares: of the good intents that found something, and the right one among three; of the others that were not turned away."""
+    """Shares: of good intents that found something, and the right one among three; of others that were not turned away."""
 
     kept: float
     hit_3: float

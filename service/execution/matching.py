@@ -1,0 +1,410 @@
+"""Matching in the running service: the Matcher of now, what each answer is written down as, and what runs teach.
+
+One thread of its own builds: a push is not slowed by it, and what is asked meanwhile is answered as of a moment before.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import structlog
+
+from service.domain.actors import Actor
+from service.domain.definitions import Definition
+from service.domain.index import Index
+from service.domain.runs import Run
+from service.domain.search.clusters import clustered
+from service.domain.search.fields import Dictionary
+from service.domain.search.learned import LearnedIntent, cleaned, ground
+from service.domain.search.matcher import Match, Matcher
+from service.domain.times import later, now, uuid7
+from service.domain.tools import ToolVersion
+from service.errors import BitongError, CannotRecord, Message, Unavailable
+from service.execution.embeddings import Embeddings
+from service.store import matching, tools
+from service.store.database import Database, Transaction
+from service.store.matching import Asked, Learned, Lesson
+
+logger = structlog.get_logger(__name__)
+
+FRESH_S: Final = 1.0  # that an intent waits for the registry of this moment, before it is answered as of the one before
+FIRST_S: Final = 30.0  # that the first ones wait for any
+FOLLOWS_S: Final = 600.0  # within which a call without `match_id` counts as what came of its actor's last intent
+RELEARN_S: Final = 2.0  # between two takings-in of what was taught: each asker's next answer takes a calibration
+RETRY_S: Final = 5.0
+MAX_LESSONS: Final = 10_000  # waiting to be written; more are lost, which harms nothing
+MAX_RECENT: Final = 1_000  # actors whose last intent is remembered
+WARM: Final = 8  # of the latest askers, for whom thresholds are computed ahead
+MAX_MISSED: Final = 2_000  # newest intents that the report looks at
+EXAMPLES: Final = 5  # other wordings shown of a cluster
+
+_EVERYBODY: Final = Actor("", frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A Match as it was given: its id, None where it could not be written down; the tools it names, as they were."""
+
+    id: str | None
+    match: Match
+    versions: Mapping[str, ToolVersion]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTool:
+    """Intents of one kind that found nothing. `found_now`: a tool that would serve the newest of them by now."""
+
+    intent: str
+    count: int
+    actors: int
+    first_at: str
+    last_at: str
+    examples: tuple[str, ...]
+    found_now: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """One registry, ready to be asked. `resembling`: by tool an older one that its own intent finds (see `resembles`)."""
+
+    index: Index
+    matcher: Matcher
+    versions: Mapping[str, ToolVersion]
+    resembling: dict[str, str] = field(default_factory=dict)
+
+
+class Matching:
+    """`index`: the registry now. `dictionary`: opened once, in the thread. `learn`: whether runs teach and lessons count."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        index: Callable[[], Index],
+        dictionary: Callable[[], Dictionary | None] = lambda: None,
+        learn: bool = True,
+        embeddings: Embeddings | None = None,
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._open = dictionary
+        self._dictionary: Dictionary | None = None
+        self._learn = learn
+        self._embeddings = embeddings
+        self._built: _Built | None = None
+        self._ready = threading.Condition()
+        self._lessons: deque[Lesson] = deque(maxlen=MAX_LESSONS)
+        self._relearn = False
+        self._relearned = 0.0
+        self._recent: dict[str, Asked] = {}
+        self._askers: dict[tuple[Any, str], Actor] = {}
+        self._memory = threading.Lock()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, name="matching", daemon=True)
+        self.revision = 0  # rises when what `resembles` answers may have changed
+
+    def start(self) -> None:
+        """Build the first matcher; what a crash kept from being learned is learned now."""
+        self._wake.set()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; lessons that wait are written first."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(RETRY_S)
+
+    def wake(self) -> None:
+        """The registry may have changed."""
+        self._wake.set()
+
+    # Answers.
+
+    def match(self, intent: str, actor: Actor, context: Any = None) -> Answered:
+        """What `actor` may be offered, written down. Where storage refuses it is answered all the same, without an id.
+
+        Raises Unavailable while there is no matcher yet.
+        """
+        built = self._current()
+        match = built.matcher.match(intent, actor, context, self._likeness(built, intent, actor))
+        names = tuple(one.tool for one in (*match.candidates, *match.nearest))
+        asked = Asked(uuid7(), actor.name, cleaned(intent), match.found, names, now())
+        try:
+            self._database.write(lambda transaction: matching.record(transaction, asked))
+        except CannotRecord:
+            logger.warning("a match could not be written down; it is answered without an id")
+            return Answered(None, match, built.versions)
+        self._remember(asked, actor)
+        return Answered(asked.id, match, built.versions)
+
+    def knows(self, match_id: str, actor: Actor) -> bool:
+        """Whether this was an answer to this actor."""
+        if not match_id.isascii():
+            return False
+        return matching.actor_of(self._database.fetch(matching.FIND, {"id": match_id})) == actor.name
+
+    def resembles(self, name: str, actor: Actor) -> str | None:
+        """An older tool that this one's own intent finds with high confidence, among those that the actor sees."""
+        built = self._built
+        if built is None or actor.tools is None:
+            return None if built is None else built.resembling.get(name)
+        return _resembling(built, name, actor)
+
+    def learned(self, tool: str) -> list[Learned]:
+        """What a tool has learned, newest first."""
+        with self._database.read() as connection:
+            return matching.of_tool(connection, tool)
+
+    def forget(self, tool: str, by: Actor, only: int | None = None) -> int:
+        """Forget what a tool has learned, or one intent of it; how many."""
+
+        def work(transaction: Transaction) -> int:
+            everything = matching.of_tool(transaction.connection, tool)
+            gone = [one for one in everything if only is None or one.id == only]
+            matching.forget(transaction, gone, "asked", by.name)
+            return len(gone)
+
+        forgotten = self._database.write(work)
+        self._relearn = True
+        self._wake.set()
+        return forgotten
+
+    def missing(self, actor: Actor) -> list[MissingTool]:
+        """Intents that found nothing, clustered. Who sees only some tools is told only of its own intents."""
+        own = None if actor.tools is None else actor.name
+        with self._database.read() as connection:
+            missed = matching.missed(connection, actor=own, most=MAX_MISSED)
+        built = self._current()
+        return [
+            _missing([missed[place] for place in places], built, actor)
+            for places in clustered([one.intent for one in missed])
+        ]
+
+    # What runs teach.
+
+    def ran(self, run: Run) -> None:
+        """A run was recorded. One that ended well, named its match or followed one, will teach; nothing is waited for here."""
+        if not self._learn or run.state != "succeeded" or run.start_index is None:
+            return
+        match = self._followed(run)
+        if match is not None:
+            tool = run.version.tool
+            lesson = Lesson(match, run.id, tool, run.actor, ground(run.version.definition), run.start_index)
+            self._lessons.append(lesson)
+            self._wake.set()
+
+    def _followed(self, run: Run) -> str | None:
+        """The match that the run named, or else its actor's last, where it followed soon and ran what it found.
+
+        After a match that found nothing the next tool counts, whatever it is: there learning helps most (facts, section 5).
+        """
+        with self._memory:
+            asked = self._recent.get(run.actor)
+            if run.match_id is not None:
+                if asked is not None and asked.id == run.match_id:
+                    del self._recent[run.actor]
+                return run.match_id
+            if asked is None or not asked.at <= run.created_at <= later(asked.at, FOLLOWS_S):
+                return None
+            if asked.found and run.version.tool not in asked.tools:
+                return None
+            del self._recent[run.actor]
+            return asked.id
+
+    def _remember(self, asked: Asked, actor: Actor) -> None:
+        with self._memory:
+            self._recent.pop(actor.name, None)
+            self._recent[actor.name] = asked
+            if len(self._recent) > MAX_RECENT:
+                del self._recent[next(iter(self._recent))]
+            key = actor.tools, actor.name
+            self._askers.pop(key, None)
+            self._askers[key] = actor
+            if len(self._askers) > WARM:
+                del self._askers[next(iter(self._askers))]
+
+    # The matcher of now.
+
+    def _current(self) -> _Built:
+        wanted, built = self._index(), self._built
+        if built is not None and built.index is wanted:
+            return built
+        self._wake.set()
+        with self._ready:
+            self._ready.wait_for(lambda: self._built is not None, FIRST_S)
+            self._ready.wait_for(lambda: self._built is not None and not _older(self._built, wanted), FRESH_S)
+            if self._built is None:
+                raise Unavailable(_NOT_YET)
+            return self._built
+
+    def _likeness(self, built: _Built, intent: str, actor: Actor) -> Mapping[str, float] | None:
+        if self._embeddings is None:
+            return None
+        seen = [version.definition for name, version in built.versions.items() if actor.sees(name)]
+        return self._embeddings.likeness(intent, seen)
+
+    # The thread.
+
+    def _work(self) -> None:
+        try:
+            self._dictionary = self._open()
+            self._take_up()
+        except Exception as error:
+            logger.exception("matching began without all it could use", error=type(error).__name__)
+        while True:
+            self._wake.wait(RELEARN_S if self._relearn else None)
+            self._wake.clear()
+            try:
+                self._teach()
+                self._renew()
+            except BitongError:
+                time.sleep(0 if self._stopped else RETRY_S)  # storage: said where it failed
+                self._wake.set()
+            except Exception as error:
+                logger.exception("matching failed inside", error=type(error).__name__)
+            if self._stopped:
+                return
+
+    def _take_up(self) -> None:
+        """Lessons of runs that ended well just before a crash."""
+        if not self._learn:
+            return
+        with self._database.read() as connection:
+            for match, run, tool, actor, version_id, start in matching.left_untaught(connection):
+                definition = tools.version_by_id(connection, version_id).definition
+                self._lessons.append(Lesson(match, run, tool, actor, ground(definition), start))
+
+    def _teach(self) -> None:
+        """Write the lessons that wait, in one transaction; where storage refuses they go on waiting."""
+        lessons: list[Lesson] = []
+        while self._lessons:
+            lessons.append(self._lessons.popleft())
+        index = self._index()
+        holding = [lesson for lesson in lessons if _ground_of(index, lesson.tool) == lesson.ground]
+        if not holding:
+            return
+        try:
+            taught = self._database.write(
+                lambda transaction: [matching.teach(transaction, lesson) for lesson in holding]
+            )
+        except CannotRecord:
+            self._lessons.extendleft(reversed(holding))
+            raise
+        self._relearn = self._relearn or any(taught)
+
+    def _renew(self) -> None:
+        """A matcher of the registry and the lessons as they are now, where either changed."""
+        index, built = self._index(), self._built
+        if built is None or built.index is not index:
+            self._forget_ended(index)
+            versions = {tool.name: tool.version for tool in index.named(_EVERYBODY) if _runs(tool) and tool.version}
+            definitions = [version.definition for version in versions.values()]
+            if self._embeddings is not None and built is None:
+                # Words first: vectors may take minutes.
+                threading.Thread(
+                    target=self._embeddings.learn, args=(definitions,), name="embeddings", daemon=True
+                ).start()
+            elif self._embeddings is not None:
+                self._embeddings.learn(definitions)
+            matcher = Matcher(definitions, learned=self._holding(), dictionary=self._dictionary)
+            self._publish(_Built(index, matcher, versions))
+            self._compare(built)
+        elif self._relearn and time.monotonic() >= self._relearned + RELEARN_S:
+            self._publish(replace(built, matcher=built.matcher.relearned(self._holding())))
+
+    def _publish(self, built: _Built) -> None:
+        self._relearn, self._relearned = False, time.monotonic()
+        with self._memory:
+            askers = [*self._askers.values()]
+        for actor in (_EVERYBODY, *askers):
+            built.matcher.calibrate(actor)
+        with self._ready:
+            self._built = built
+            self._ready.notify_all()
+
+    def _holding(self) -> Mapping[str, Sequence[LearnedIntent]]:
+        found: dict[str, list[LearnedIntent]] = {}
+        if self._learn:
+            with self._database.read() as connection:
+                for one in matching.everything_learned(connection):
+                    found.setdefault(one.tool, []).append(one.intent)
+        return found
+
+    def _forget_ended(self, index: Index) -> None:
+        """What was learned ends with the tool, or when it does something else (cases.md I1)."""
+        active = [tool.name for tool in index.named(_EVERYBODY) if _runs(tool)]
+        grounds = {name: found for name in active if (found := _ground_of(index, name)) is not None}
+        with self._database.read() as connection:
+            gone = any(matching.ended(connection, grounds).values())
+        if gone:
+            self._database.write(lambda transaction: matching.forget_ended(transaction, grounds))
+
+    def _compare(self, before: _Built | None) -> None:
+        """Which tools resemble an older one. Of those that did not change it is known, unless the older one did."""
+        built = self._built
+        assert built is not None
+        known = {} if before is None else before.versions
+        for name, version in built.versions.items():
+            if self._stopped:
+                return
+            other: str | None = None
+            if before is not None and _same(known.get(name), version):
+                other = before.resembling.get(name)
+            if other is None and _same(known.get(name), version):
+                continue
+            if other is None or not _same(known.get(other), built.versions.get(other)):
+                other = _resembling(built, name, _EVERYBODY)
+            if other is not None:
+                built.resembling[name] = other
+        self.revision += 1
+
+
+def _resembling(built: _Built, name: str, actor: Actor) -> str | None:
+    """Of two that resemble each other, the one that was registered later is told."""
+    if name not in built.versions:
+        return None
+    other = built.matcher.resembling(name, actor)
+    return other if other is not None and built.versions[other].id < built.versions[name].id else None
+
+
+def _same(one: ToolVersion | None, other: ToolVersion | None) -> bool:
+    return one is not None and other is not None and one.id == other.id
+
+
+def _runs(tool: Any) -> bool:
+    return tool.state == "active" and tool.version is not None
+
+
+def _ground_of(index: Index, name: str) -> str | None:
+    tool = index.get(name)
+    if tool is None or not _runs(tool) or tool.version is None:
+        return None
+    return ground(tool.version.definition)
+
+
+def _older(built: _Built, wanted: Index) -> bool:
+    return built.index is not wanted and built.index.revision <= wanted.revision
+
+
+def _missing(asked: Sequence[Asked], built: _Built, actor: Actor) -> MissingTool:
+    """`asked`: one cluster, newest first."""
+    newest = asked[0]
+    match = built.matcher.match(newest.intent, actor)
+    others = dict.fromkeys(one.intent for one in asked if one.intent != newest.intent)
+    return MissingTool(
+        intent=newest.intent,
+        count=len(asked),
+        actors=len({one.actor for one in asked}),
+        first_at=asked[-1].at,
+        last_at=newest.at,
+        examples=tuple([*others][:EXAMPLES]),
+        found_now=match.candidates[0].tool if match.found else None,
+    )
+
+
+_NOT_YET: Final = Message("匹配尚未就绪，请稍后再试。", "Matching is not ready yet; try again in a moment.")
