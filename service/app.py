@@ -1,279 +1,35 @@
-"""The only place where parts meet: settings → database, mirror, executors, worker → the application, and its life."""
+"""The running service: settings, the one that runs on them, the application over it, and its end."""
 
 import asyncio
 import ctypes
-import hashlib
-import json
 import os
 import secrets
 import socket
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 import uvicorn
 from starlette.applications import Starlette
 
-from service import __version__, building, logs
-from service.domain.audit import SYSTEM, Fact
-from service.domain.confirmations import Confirmation
-from service.domain.definitions import Definition, Problem
-from service.domain.history import Progress
-from service.domain.runs import Run, without_output
+from service import __version__, logs
+from service.bitong import Bitong
 from service.errors import BitongError, UsageError
-from service.execution.attempts import Attempts
-from service.execution.checks import Checks
-from service.execution.confirm import Confirmations
-from service.execution.execute import Execution
-from service.execution.ongoing import Ongoing
-from service.execution.queue import Queue
-from service.execution.recovery import recover
-from service.execution.turns import Turns
-from service.intake.definitions.schema import tool_schema
-from service.intake.ingest import Ingest, Look
-from service.intake.receive import Receiver
-from service.intake.worker import Worker
 from service.serving import BACKLOG, LoopTrouble, ProgressLog, Server, allow_descriptors, listen, loopback_of
 from service.settings import Settings, load, refuse_open_file, refuse_unsafe
-from service.store import tools
-from service.store.database import Database, Transaction
-from service.store.folder import Control, DataFolder
-from service.store.migrations import ensure_schema
-from service.web.auth import Authority
-from service.web.feed import Feed
-from service.web.metrics import Metrics
-from service.web.openapi import document
-from service.web.parts import Parts
-from service.web.people import People, Sessions
+from service.store.folder import Control
 from service.web.protocol import Protocol
 from service.web.routing import Pools
 from service.web.server import create_application
-from service.web.streams import Streams
 
 logger = structlog.get_logger(__name__)
 
 _SWITCH_S: Final = 0.0005  # between threads: a run's answer shall not wait five milliseconds for another's hashing
 _PR_SET_DUMPABLE: Final = 4
 _EXEC_SPARE: Final = 16  # threads beside those that run, so that refusals are still answered
-
-
-class Bitong:
-    """One service on one data folder. `open` it, use its parts, `close` it."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        control: Control | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
-    ) -> None:
-        self.settings = settings
-        self.folder = DataFolder(Path(settings.data_dir))
-        self.folder.make()
-        self.folder.lock()
-        try:
-            ensure_schema(settings.database_path)
-            self.database = Database(settings.database_path)
-        except BaseException:
-            self.folder.unlock()
-            raise
-        self.sessions = Sessions(self.database, settings.session_hours)
-        self.authority = Authority(self.database, self.sessions, control.token if control else None)
-        self.metrics = Metrics()
-        self.feed = Feed()
-        self.sandbox = building.sandbox(settings)
-        self.identity = building.identity(settings)
-        self.operations = building.operations(settings, self.folder)
-        self.executors = building.executors(settings, self.sandbox, self.operations, self.identity.names)
-        self.mirror = building.mirror(settings)
-        self.ingest = Ingest(
-            self.database,
-            self.mirror or _NoRepository(),
-            branch=settings.repository_branch,
-            tools_path=settings.tools_path,
-            repository_id=self.identity,
-            operations=lambda: (self.operations.revision, self.operations.facts),
-            before=self._before_look,
-            progress=progress,
-        )
-        self.worker = Worker(self.ingest, interval_s=settings.poll_interval_s, looked=self._looked)
-        self.attempts = Attempts(
-            self.database, self.authority.standing, settings.confirmation_ttl_s, began=self._happened
-        )
-        self.execution = self._execution()
-        self._open_log()
-
-    def _execution(self) -> Execution:
-        settings = self.settings
-        standing = self.authority.standing
-        checks = Checks(self.database, self.executors)
-        turns = Turns(
-            self.database,
-            index=lambda: self.ingest.index,
-            standing=standing,
-            queue=Queue[Ongoing](
-                in_all=settings.max_runs, per_actor=settings.max_runs_per_token, places=settings.max_queue
-            ),
-            attempts=self.attempts,
-            checks=checks,
-            runners=settings.max_runs,
-            max_wait_s=settings.max_wait_s,
-            happened=self._happened,
-        )
-        return Execution(
-            self.database,
-            index=lambda: self.ingest.index,
-            key=self.folder.key("parameters"),
-            checks=checks,
-            confirmations=Confirmations(
-                self.database,
-                standing,
-                ttl_s=settings.confirmation_ttl_s,
-                allow_self=settings.confirm_self,
-                told=self._asked,
-                refused=self._happened,
-            ),
-            turns=turns,
-            refused=self._happened,
-        )
-
-    def start(self) -> None:
-        """Close what a crash left open, and begin to look."""
-        interrupted = recover(self.database)
-        if interrupted:
-            logger.warning("runs were interrupted by a crash", runs=interrupted)
-        self.database.write(lambda transaction: transaction.append(self._started()))
-        self.execution.start()
-        if self.mirror is not None:
-            self.worker.start()
-        else:
-            logger.warning("repository_url is not set: no tool will be registered")
-
-    def close(self) -> None:
-        """End in order: no new looks, no open runs, then the database."""
-        self.stop_looking()
-        self.database.close()
-        self.folder.unlock()
-
-    def stop_looking(self) -> None:
-        """No more looks; one that runs is cut short, since the next start looks again."""
-        self.worker.stop_soon()
-        self.operations.stop()
-        if self.mirror is not None:
-            self.mirror.close()
-        self.worker.stop()
-
-    def begin_to_end(self, *, at_once: bool) -> None:
-        """SIGTERM came: no new runs, no looks; what runs has its grace, then it is ended and recorded."""
-        self.execution.turns.stopping = True  # no more than this in a signal's handler: the thread may hold any lock
-        threading.Thread(target=self._end, name="stop", daemon=True).start()
-        grace = 0 if at_once else self.settings.shutdown_grace_s
-        timer = threading.Timer(grace, self.execution.turns.cancel_all, args=("shutdown",))
-        timer.daemon = True
-        timer.start()
-
-    def _end(self) -> None:
-        self.worker.stop_soon()
-        self.execution.refuse_new()
-        self.stop_looking()
-
-    def parts(self) -> Parts:
-        """What the handlers work with."""
-        settings = self.settings
-        return Parts(
-            database=self.database,
-            authority=self.authority,
-            people=People(self.sessions, building.forge(settings), settings.language, building.commits(settings)),
-            execution=self.execution,
-            ingest=self.ingest,
-            worker=self.worker,
-            receiver=Receiver(
-                self.database,
-                self.worker,
-                secrets=settings.webhook_secrets(),
-                branch=settings.repository_branch,
-                repository_id=self.identity,
-            ),
-            metrics=self.metrics,
-            public_url=settings.public_url,
-            tracks_repository=self.mirror is not None,
-            tools_path=settings.tools_path,
-            sandbox_mode=self.sandbox.mode,
-            max_body={"hooks": settings.max_hook_bytes, "params": settings.max_params_bytes},
-            max_wait_s=settings.max_wait_s,
-            streams=Streams(),
-            feed=self.feed,
-            checkpoint=lambda _: None,
-            warn=self._warn,
-            schema=tool_schema,
-            openapi=lambda: document(settings.public_url),
-        )
-
-    def _happened(self, run: Run) -> None:
-        """A run waits, began, ended, or was refused."""
-        self.metrics.count(run)
-        self.feed.publish("run", without_output(run))
-
-    def _asked(self, confirmation: Confirmation) -> None:
-        self.feed.publish("confirmation", confirmation)
-
-    def _before_look(self) -> None:
-        """In the worker's thread: what a look has to know of the forge."""
-        self.identity.resolve()
-        self.operations.refresh()
-
-    def _looked(self, look: Look) -> None:
-        self.metrics.looks.labels(look.outcome).inc()
-        self.feed.publish("sync", look)
-        if not (look.registered or look.removed or look.rejected):
-            return
-        index = self.ingest.index
-        self.feed.publish("index", index.revision)
-        for name in dict.fromkeys((*look.registered, *look.removed)):
-            if (tool := index.get(name)) is not None:
-                self.feed.publish("registration", tool)
-        for name in look.rejected:
-            with self.database.read() as connection:
-                for rejection in tools.list_rejections(connection, before=None, limit=1, tool=name, current=True):
-                    self.feed.publish("registration", rejection)
-
-    def _open_log(self) -> None:
-        origin = self.settings.log_origin or f"bitong/{socket.gethostname()}"
-
-        def work(transaction: Transaction) -> None:
-            if transaction.log.size == 0:
-                transaction.append(Fact("log.opened", SYSTEM, {"origin": origin}))
-
-        self.database.write(work)
-
-    def _started(self) -> Fact:
-        settings = self.settings
-        digests = {
-            "shell_read_paths": _digest(list(settings.shell_read_paths)),
-            "gatekeepers": _digest(sorted(settings.nodes)),
-            "forgejo_operations": _digest(settings.forgejo_operations and list(settings.forgejo_operations)),
-        }
-        sandbox = "none, as root" if self.sandbox.mode == "none" and os.geteuid() == 0 else self.sandbox.mode
-        facts = {"version": __version__, "sandbox": sandbox, "digests": digests}
-        return Fact("service.started", SYSTEM, facts)
-
-    def _warn(self, definition: Definition) -> list[Problem]:
-        """What a registered definition needs that this instance lacks: shown, and refused at exec."""
-        executor = self.executors[definition.executor]
-        lacks, refuses = executor.unavailable(definition), executor.refusal(definition)
-        found = [] if lacks is None else [Problem("executor-not-available", lacks.zh, lacks.en, field="executor")]
-        return found + ([] if refuses is None else [Problem("not-allowed", refuses.zh, refuses.en, field="method")])
-
-
-class _NoRepository:
-    """Stands where no repository is tracked; nobody asks it."""
-
-    def look(self, **_: Any) -> Any:
-        raise AssertionError("no repository is tracked")
 
 
 def serve(settings: Settings) -> None:
@@ -309,6 +65,7 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
             "tools": ("Tools that can run", lambda: float(len(bitong.ingest.index))),
             "log_entries": ("Entries in the log", lambda: float(bitong.database.log.size)),
             "database_bytes": ("Bytes of the database on disk", lambda: float(bitong.database.bytes())),
+            "output_bytes": ("Bytes of output and parameters kept", lambda: float(bitong.retention.kept)),
             "repository_trouble": (
                 "1 while the repository cannot be read",
                 lambda: float(bitong.ingest.trouble is not None),
@@ -320,9 +77,7 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_exception_handler(LoopTrouble())
         bitong.start()
-        logger.info("serving", version=__version__, host=settings.host, sandbox=bitong.sandbox.mode)
-        if bitong.sandbox.mode == "none" and os.geteuid() == 0:
-            logger.warning("shell tools run as root and without a sandbox")
+        logger.info("serving", version=__version__, host=settings.host, sandbox=bitong.sandbox.state)
         yield
 
     application = create_application(
@@ -348,10 +103,6 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
     )
     asyncio.run(Server(config, bitong.begin_to_end).serve(sockets=[listener]))
     pools.close()
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def main() -> int:

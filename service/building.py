@@ -6,20 +6,50 @@ from typing import Any
 
 from service.domain.executors import Executor
 from service.errors import Message, UsageError
+from service.execution.embeddings import Embeddings
 from service.execution.executors.failed_when import FailedWhen
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
 from service.execution.executors.gatekeeper_answer import AnswerFields
 from service.execution.executors.git_forgejo import GitForgejoExecutor
 from service.execution.executors.hlpd_api import HlpdApiExecutor
+from service.execution.executors.rlimits import ToolLimits
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
 from service.execution.operations import Operations
 from service.intake.identity import RepositoryIdentity
 from service.intake.mirror.looking import Mirror
 from service.settings import Settings
+from service.store import restoring
+from service.store.backup import forget_parts
+from service.store.database import Database
 from service.store.folder import DataFolder
+from service.store.migrations import ensure_schema
+from service.store.retention import Retention
 from service.web.oauth import Forge
+
+
+def database(settings: Settings, folder: DataFolder) -> Database:
+    """The database, at this version's schema. Raises Unavailable for one that was restored and not acknowledged."""
+    ensure_schema(settings.database_path)
+    found = Database(settings.database_path)
+    try:
+        restoring.refuse_unacknowledged(folder, found)
+        forget_parts(folder.path)
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+def retention(settings: Settings, database: Database) -> Retention:
+    """What keeps the database within its bounds."""
+    return Retention(
+        database,
+        keep_days=settings.keep_output_days,
+        keep_bytes=settings.keep_output_bytes,
+        most_bytes=settings.max_database_bytes,
+    )
 
 
 def mirror(settings: Settings) -> Mirror | None:
@@ -47,6 +77,11 @@ def sandbox(settings: Settings) -> Sandbox:
         network=settings.shell_network,
         tmp_bytes=settings.shell_tmp_bytes,
         shm_bytes=settings.shell_tmp_bytes,
+        limits=ToolLimits(
+            memory_bytes=settings.shell_memory_bytes,
+            processes=settings.shell_processes,
+            file_bytes=settings.shell_file_bytes,
+        ),
     )
 
 
@@ -109,6 +144,13 @@ def _failed_when(mapping: Mapping[str, Any]) -> FailedWhen:
         raise UsageError(
             Message(f"设置 hlpd_api_failed_when 不对：{error}", f"The setting hlpd_api_failed_when is wrong: {error}")
         ) from None
+
+
+def embeddings(settings: Settings) -> Embeddings | None:
+    """What tells how near two meanings are; None unless an endpoint is named."""
+    if settings.embeddings_url is None:
+        return None
+    return Embeddings(settings.embeddings_url, reveal(settings.embeddings_token), settings.embeddings_model)
 
 
 def forge(settings: Settings) -> Forge | None:

@@ -98,6 +98,7 @@ _PLACES: Final = (
     ("repository_url", ("repository_token",), "repository_insecure"),
     ("forgejo_url", ("forgejo_token", "forgejo_tools_token"), "forgejo_insecure"),
     ("hlpd_api_url", ("hlpd_api_token",), "hlpd_api_insecure"),
+    ("embeddings_url", ("embeddings_token",), "embeddings_insecure"),
     ("anchor_repository_url", ("anchor_repository_token",), "anchor_repository_insecure"),
 )
 

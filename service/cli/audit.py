@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from service.cli import calling, direct, showing
+from service.cli import calling, direct, export, purge, showing
 from service.cli import settings as given
 from service.errors import Message, Unavailable
 from service.store.folder import DataFolder
@@ -28,6 +28,8 @@ def application() -> typer.Typer:
     group.command("prove")(prove)
     group.command("checkpoint")(checkpoint)
     group.command("key")(key)
+    group.command("export")(export.export)
+    group.command("purge-output")(purge.purge_output)
     return group
 
 

@@ -81,12 +81,14 @@ class Service:
             return self._client.request(method, API + path, params=params, json=body, headers=headers, timeout=timeout)
 
     @contextmanager
-    def stream(self, path: str, *, after: str | None = None) -> "Iterator[httpx.Response]":
-        """A stream of events, any answer, its body not read yet; `after`: the last event that came. Raises as `ask` does."""
+    def stream(
+        self, path: str, *, after: str | None = None, silence_s: float = SILENCE_S
+    ) -> "Iterator[httpx.Response]":
+        """A stream of events or a file, any answer, its body not read yet; `after`: the last event that came. Raises as `ask`."""
         import httpx  # noqa: PLC0415
 
         headers = {"Accept": "text/event-stream"} | ({} if after is None else {"Last-Event-ID": after})
-        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        timeout = httpx.Timeout(silence_s, connect=CONNECT_S)
         with (
             self._failing_in_words(),
             self._client.stream("GET", API + path, headers=headers, timeout=timeout) as answer,

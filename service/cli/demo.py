@@ -166,6 +166,7 @@ def _introduce(layout: Layout) -> None:
         )
     place = demo_words.Place(
         url=layout.url,
+        sign_in=_sign_in(layout),
         token=_token(layout),
         bare=layout.bare,
         clone=layout.work / "native-repo",
@@ -203,6 +204,19 @@ def _shell_trouble() -> Message | None:
     return Sandbox(os.environ.get("BITONG_SHELL_SANDBOX", "bubblewrap")).unavailable()
 
 
+def _sign_in(layout: Layout) -> str:
+    """A one-time link to the pages, as `bitong login` prints it."""
+    with _operator(layout) as operator:
+        return str(operator.json("POST", "/sign-in-links")["url"])
+
+
+def _operator(layout: Layout) -> Service:
+    control = DataFolder(layout.data).running()
+    if control is None:
+        raise Unavailable(Message("服务没有就绪。", "The service is not ready."))
+    return Service(control.url, control.token)
+
+
 def _token(layout: Layout) -> str:
     """The demo's token (read, exec), kept in a file (0600) so that it stays the same; a new one where it has ended."""
     file = layout.data / "demo.token"
@@ -211,10 +225,7 @@ def _token(layout: Layout) -> str:
         with Service(layout.url, token) as service:
             if service.ask("GET", "/tools", query={"limit": 1}).is_success:
                 return token
-    control = DataFolder(layout.data).running()
-    if control is None:
-        raise Unavailable(Message("服务没有就绪。", "The service is not ready."))
-    with Service(control.url, control.token) as operator:
+    with _operator(layout) as operator:
         _revoke_old(operator)
         made = operator.json("POST", "/tokens", body={"name": TOKEN_NAME, "scopes": ["read", "exec"]})
     token = str(made["token"])

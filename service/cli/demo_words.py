@@ -46,6 +46,7 @@ class Place:
     """Where everything of a running demo is."""
 
     url: str
+    sign_in: str
     token: str
     bare: Path
     clone: Path
@@ -70,6 +71,8 @@ def lines(place: Place) -> str:
     git = f"git -C {clone}"
     who = "-c user.name=铸渊 -c user.email=zhuyuan@localhost -c commit.gpgsign=false"
     return f"""# 笔筒已就绪 Bitong is ready: {place.url}
+# 网页，十分钟内打开，一次 the pages, once, within ten minutes: {place.sign_in}
+#   再要一个 another one: BITONG_DATA_DIR={shlex.quote(str(place.database.parent))} {bitong()} login
 # 令牌（read、exec） token (read, exec): {place.token}
 # 日志 logs: {place.logs}   Ctrl-C 结束 ends it
 # 在另一个终端里，逐段粘贴 · In another terminal, paste one part after the other:

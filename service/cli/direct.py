@@ -10,14 +10,14 @@ from service.errors import Message
 from service.settings import Settings
 
 if TYPE_CHECKING:
-    from service.app import Bitong
+    from service.bitong import Bitong
 
 
 @contextmanager
 def opened(settings: Settings, progress: Callable[[Progress], None] = lambda _: None) -> "Iterator[Bitong]":
     """The parts of a service on this folder, under its lock. Raises Unavailable while another holds it."""
     from service import logs  # noqa: PLC0415 - the whole service, for commands that need it only
-    from service.app import Bitong  # noqa: PLC0415
+    from service.bitong import Bitong  # noqa: PLC0415
 
     logs.configure()
     if not settings.database_path.exists():

@@ -12,6 +12,7 @@ import typer
 from service import __version__, errors
 from service.cli import (
     audit,
+    backup,
     confirmations,
     db,
     demo,
@@ -21,6 +22,7 @@ from service.cli import (
     lint,
     login,
     matching,
+    report,
     runs,
     serve,
     showing,
@@ -77,7 +79,7 @@ def options(
         os.environ["BITONG_CONFIG"] = str(config)
 
 
-for group in (serve, demo, login, sync, lint, exec, matching, gatekeeper):
+for group in (serve, demo, login, sync, lint, exec, matching, backup, gatekeeper):
     group.register(application)
 for name, group in (
     ("hook", hook),
@@ -86,6 +88,7 @@ for name, group in (
     ("confirm", confirmations),
     ("audit", audit),
     ("token", tokens),
+    ("report", report),
     ("db", db),
 ):
     application.add_typer(group.application(), name=name)

@@ -62,15 +62,24 @@ def show(
 def at(
     name: Annotated[str, typer.Argument(metavar="NAME", help="工具名 / the tool's name")],
     time: Annotated[str, typer.Argument(metavar="TIME", help="时间 / 2026-05-31T08:00:00Z")],
-    json: given.Json = False,  # noqa: ARG001 - it is JSON anyway
+    json: given.Json = False,
     config: given.Config = None,
 ) -> None:
-    """某一时刻会执行哪个版本。 Which version would have run then.
+    """某一时刻会执行哪个版本，以及为什么。 Which version would have run then, and why that one.
 
     示例 / example: bitong tools at shell-exec 2026-05-31T08:00:00Z
     """
     with calling.reading(config) as service:
-        showing.as_json(service.get(f"/tools/{calling.path_part(name)}/at", time=time))
+        then = service.get(f"/tools/{calling.path_part(name)}/at", time=time)
+    if json:
+        showing.as_json(then)
+        return
+    version = then["version"] or {}
+    showing.fields([("工具 tool", then["tool"]), ("时间 time", then["time"]), ("状态 state", then["state"])])
+    showing.fields([(name, version.get(name)) for name in ("version", "commit", "sha256", "author", "why", "pusher")])
+    showing.fields([("为什么 why", f"{then['why']['zh']} {then['why']['en']}")])
+    if then["following"] is not None:
+        showing.fields([("之后 next", f"{then['following']['at']} {then['following']['type']}")])
 
 
 def _row(item: dict[str, Any]) -> list[Any]:

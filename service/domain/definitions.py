@@ -182,7 +182,10 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reading one TOOL.hdlp gave: a definition and no problems, or problems and no definition; warnings either way."""
+    """What reading one TOOL.hdlp gave: a definition and no problems, or problems and no definition; warnings either way.
+
+    The mirror's reading of a definition that names what our own facts lack has both, until registration settles it.
+    """
 
     definition: Definition | None
     problems: Sequence[Problem] = ()

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from operator import mul
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -33,7 +33,7 @@ KEPT_INTENTS: Final = 1_000
 LONGEST_CHINESE: Final = 30
 LONGEST_LATIN: Final = 20
 
-Vector = array[float]
+Vector: TypeAlias = "array[float]"
 
 
 class Trouble(Exception):
@@ -52,9 +52,29 @@ class Embeddings:
         self._tools: dict[bytes, Vector] = {}
         self._intents: dict[bytes, Vector] = {}
         self._quiet_until = 0.0
+        self._wanted: Sequence[Definition] | None = None
+        self._learning = False
 
-    def learn(self, definitions: Iterable[Definition]) -> None:
-        """Fetch the vectors of tools that are new, and drop those of tools that are gone. Never raises for the endpoint."""
+    def learn_soon(self, definitions: Sequence[Definition]) -> None:
+        """Fetch the vectors of these tools where they are new, in a thread of its own: the endpoint may take minutes."""
+        with self._lock:
+            self._wanted = definitions
+            if self._learning:
+                return
+            self._learning = True
+        threading.Thread(target=self._learn_on, name="embeddings", daemon=True).start()
+
+    def _learn_on(self) -> None:
+        while True:
+            with self._lock:
+                wanted, self._wanted = self._wanted, None
+                if wanted is None:
+                    self._learning = False
+                    return
+            self._learn(wanted)
+
+    def _learn(self, definitions: Iterable[Definition]) -> None:
+        """Vectors of tools that are gone leave. Never raises for the endpoint."""
         texts = {_hash(text): text for text in map(_text_of, definitions)}
         with self._lock:
             self._tools = {key: vector for key, vector in self._tools.items() if key in texts}
@@ -81,7 +101,7 @@ class Embeddings:
         found = ((one.name, known.get(_hash(_text_of(one)))) for one in definitions)
         return {name: sum(map(mul, asked, vector)) for name, vector in found if vector and len(vector) == len(asked)}
 
-    def _of_intent(self, intent: str) -> Vector | None:
+    def _of_intent(self, intent: str) -> "Vector | None":
         key = _hash(intent)
         with self._lock:
             if key in self._intents:

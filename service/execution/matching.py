@@ -5,7 +5,6 @@ One thread of its own builds: a push is not slowed by it, and what is asked mean
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -13,30 +12,27 @@ from typing import Any, Final
 import structlog
 
 from service.domain.actors import Actor
-from service.domain.definitions import Definition
 from service.domain.index import Index
 from service.domain.runs import Run
 from service.domain.search.clusters import clustered
 from service.domain.search.fields import Dictionary
-from service.domain.search.learned import LearnedIntent, cleaned, ground
+from service.domain.search.learned import cleaned
 from service.domain.search.matcher import Match, Matcher
-from service.domain.times import later, now, uuid7
+from service.domain.times import now, uuid7
 from service.domain.tools import ToolVersion
 from service.errors import BitongError, CannotRecord, Message, Unavailable
 from service.execution.embeddings import Embeddings
-from service.store import matching, tools
+from service.execution.teaching import Teaching, active
+from service.store import matching
 from service.store.database import Database, Transaction
-from service.store.matching import Asked, Learned, Lesson
+from service.store.matching import Asked, Learned
 
 logger = structlog.get_logger(__name__)
 
 FRESH_S: Final = 1.0  # that an intent waits for the registry of this moment, before it is answered as of the one before
 FIRST_S: Final = 30.0  # that the first ones wait for any
-FOLLOWS_S: Final = 600.0  # within which a call without `match_id` counts as what came of its actor's last intent
 RELEARN_S: Final = 2.0  # between two takings-in of what was taught: each asker's next answer takes a calibration
 RETRY_S: Final = 5.0
-MAX_LESSONS: Final = 10_000  # waiting to be written; more are lost, which harms nothing
-MAX_RECENT: Final = 1_000  # actors whose last intent is remembered
 WARM: Final = 8  # of the latest askers, for whom thresholds are computed ahead
 MAX_MISSED: Final = 2_000  # newest intents that the report looks at
 EXAMPLES: Final = 5  # other wordings shown of a cluster
@@ -71,6 +67,7 @@ class _Built:
     """One registry, ready to be asked. `resembling`: by tool an older one that its own intent finds (see `resembles`)."""
 
     index: Index
+    taught: int  # how far what is learned was taken in
     matcher: Matcher
     versions: Mapping[str, ToolVersion]
     resembling: dict[str, str] = field(default_factory=dict)
@@ -92,14 +89,12 @@ class Matching:
         self._index = index
         self._open = dictionary
         self._dictionary: Dictionary | None = None
-        self._learn = learn
         self._embeddings = embeddings
         self._built: _Built | None = None
         self._ready = threading.Condition()
-        self._lessons: deque[Lesson] = deque(maxlen=MAX_LESSONS)
-        self._relearn = False
+        self.teaching = Teaching(database, index, on=learn)
+        self._taught = 0  # rises when what is learned changed
         self._relearned = 0.0
-        self._recent: dict[str, Asked] = {}
         self._askers: dict[tuple[Any, str], Actor] = {}
         self._memory = threading.Lock()
         self._wake = threading.Event()
@@ -139,7 +134,8 @@ class Matching:
         except CannotRecord:
             logger.warning("a match could not be written down; it is answered without an id")
             return Answered(None, match, built.versions)
-        self._remember(asked, actor)
+        self.teaching.asked(asked)
+        self._warm_for(actor)
         return Answered(asked.id, match, built.versions)
 
     def knows(self, match_id: str, actor: Actor) -> bool:
@@ -170,7 +166,8 @@ class Matching:
             return len(gone)
 
         forgotten = self._database.write(work)
-        self._relearn = True
+        self._taught += 1
+        self._relearned = 0.0  # at once
         self._wake.set()
         return forgotten
 
@@ -185,50 +182,20 @@ class Matching:
             for places in clustered([one.intent for one in missed])
         ]
 
-    # What runs teach.
-
     def ran(self, run: Run) -> None:
-        """A run was recorded. One that ended well, named its match or followed one, will teach; nothing is waited for here."""
-        if not self._learn or run.state != "succeeded" or run.start_index is None:
-            return
-        match = self._followed(run)
-        if match is not None:
-            tool = run.version.tool
-            lesson = Lesson(match, run.id, tool, run.actor, ground(run.version.definition), run.start_index)
-            self._lessons.append(lesson)
+        """A run was recorded. One that ended well and named its match, or followed one, will teach; this waits for nothing."""
+        if self.teaching.ran(run):
             self._wake.set()
 
-    def _followed(self, run: Run) -> str | None:
-        """The match that the run named, or else its actor's last, where it followed soon and ran what it found.
+    # The matcher of now.
 
-        After a match that found nothing the next tool counts, whatever it is: there learning helps most (facts, section 5).
-        """
+    def _warm_for(self, actor: Actor) -> None:
         with self._memory:
-            asked = self._recent.get(run.actor)
-            if run.match_id is not None:
-                if asked is not None and asked.id == run.match_id:
-                    del self._recent[run.actor]
-                return run.match_id
-            if asked is None or not asked.at <= run.created_at <= later(asked.at, FOLLOWS_S):
-                return None
-            if asked.found and run.version.tool not in asked.tools:
-                return None
-            del self._recent[run.actor]
-            return asked.id
-
-    def _remember(self, asked: Asked, actor: Actor) -> None:
-        with self._memory:
-            self._recent.pop(actor.name, None)
-            self._recent[actor.name] = asked
-            if len(self._recent) > MAX_RECENT:
-                del self._recent[next(iter(self._recent))]
             key = actor.tools, actor.name
             self._askers.pop(key, None)
             self._askers[key] = actor
             if len(self._askers) > WARM:
                 del self._askers[next(iter(self._askers))]
-
-    # The matcher of now.
 
     def _current(self) -> _Built:
         wanted, built = self._index(), self._built
@@ -253,14 +220,15 @@ class Matching:
     def _work(self) -> None:
         try:
             self._dictionary = self._open()
-            self._take_up()
+            self.teaching.take_up()
         except Exception as error:
             logger.exception("matching began without all it could use", error=type(error).__name__)
         while True:
-            self._wake.wait(RELEARN_S if self._relearn else None)
+            behind = self._built is not None and self._built.taught != self._taught
+            self._wake.wait(RELEARN_S if behind else None)
             self._wake.clear()
             try:
-                self._teach()
+                self._taught += self.teaching.teach()
                 self._renew()
             except BitongError:
                 time.sleep(0 if self._stopped else RETRY_S)  # storage: said where it failed
@@ -270,55 +238,24 @@ class Matching:
             if self._stopped:
                 return
 
-    def _take_up(self) -> None:
-        """Lessons of runs that ended well just before a crash."""
-        if not self._learn:
-            return
-        with self._database.read() as connection:
-            for match, run, tool, actor, version_id, start in matching.left_untaught(connection):
-                definition = tools.version_by_id(connection, version_id).definition
-                self._lessons.append(Lesson(match, run, tool, actor, ground(definition), start))
-
-    def _teach(self) -> None:
-        """Write the lessons that wait, in one transaction; where storage refuses they go on waiting."""
-        lessons: list[Lesson] = []
-        while self._lessons:
-            lessons.append(self._lessons.popleft())
-        index = self._index()
-        holding = [lesson for lesson in lessons if _ground_of(index, lesson.tool) == lesson.ground]
-        if not holding:
-            return
-        try:
-            taught = self._database.write(
-                lambda transaction: [matching.teach(transaction, lesson) for lesson in holding]
-            )
-        except CannotRecord:
-            self._lessons.extendleft(reversed(holding))
-            raise
-        self._relearn = self._relearn or any(taught)
-
     def _renew(self) -> None:
         """A matcher of the registry and the lessons as they are now, where either changed."""
-        index, built = self._index(), self._built
+        index, built, taught = self._index(), self._built, self._taught
         if built is None or built.index is not index:
-            self._forget_ended(index)
-            versions = {tool.name: tool.version for tool in index.named(_EVERYBODY) if _runs(tool) and tool.version}
+            self.teaching.forget_ended()
+            versions = {tool.name: tool.version for tool in index.named(_EVERYBODY) if active(tool) and tool.version}
             definitions = [version.definition for version in versions.values()]
-            if self._embeddings is not None and built is None:
-                # Words first: vectors may take minutes.
-                threading.Thread(
-                    target=self._embeddings.learn, args=(definitions,), name="embeddings", daemon=True
-                ).start()
-            elif self._embeddings is not None:
-                self._embeddings.learn(definitions)
-            matcher = Matcher(definitions, learned=self._holding(), dictionary=self._dictionary)
-            self._publish(_Built(index, matcher, versions))
+            if self._embeddings is not None:
+                self._embeddings.learn_soon(definitions)
+            matcher = Matcher(definitions, learned=self.teaching.holding(), dictionary=self._dictionary)
+            self._publish(_Built(index, taught, matcher, versions))
             self._compare(built)
-        elif self._relearn and time.monotonic() >= self._relearned + RELEARN_S:
-            self._publish(replace(built, matcher=built.matcher.relearned(self._holding())))
+        elif built.taught != taught and time.monotonic() >= self._relearned + RELEARN_S:
+            self._publish(replace(built, taught=taught, matcher=built.matcher.relearned(self.teaching.holding())))
 
     def _publish(self, built: _Built) -> None:
-        self._relearn, self._relearned = False, time.monotonic()
+        """Thresholds first, for the latest askers: each takes a hundred matches."""
+        self._relearned = time.monotonic()
         with self._memory:
             askers = [*self._askers.values()]
         for actor in (_EVERYBODY, *askers):
@@ -326,23 +263,6 @@ class Matching:
         with self._ready:
             self._built = built
             self._ready.notify_all()
-
-    def _holding(self) -> Mapping[str, Sequence[LearnedIntent]]:
-        found: dict[str, list[LearnedIntent]] = {}
-        if self._learn:
-            with self._database.read() as connection:
-                for one in matching.everything_learned(connection):
-                    found.setdefault(one.tool, []).append(one.intent)
-        return found
-
-    def _forget_ended(self, index: Index) -> None:
-        """What was learned ends with the tool, or when it does something else (cases.md I1)."""
-        active = [tool.name for tool in index.named(_EVERYBODY) if _runs(tool)]
-        grounds = {name: found for name in active if (found := _ground_of(index, name)) is not None}
-        with self._database.read() as connection:
-            gone = any(matching.ended(connection, grounds).values())
-        if gone:
-            self._database.write(lambda transaction: matching.forget_ended(transaction, grounds))
 
     def _compare(self, before: _Built | None) -> None:
         """Which tools resemble an older one. Of those that did not change it is known, unless the older one did."""
@@ -374,17 +294,6 @@ def _resembling(built: _Built, name: str, actor: Actor) -> str | None:
 
 def _same(one: ToolVersion | None, other: ToolVersion | None) -> bool:
     return one is not None and other is not None and one.id == other.id
-
-
-def _runs(tool: Any) -> bool:
-    return tool.state == "active" and tool.version is not None
-
-
-def _ground_of(index: Index, name: str) -> str | None:
-    tool = index.get(name)
-    if tool is None or not _runs(tool) or tool.version is None:
-        return None
-    return ground(tool.version.definition)
 
 
 def _older(built: _Built, wanted: Index) -> bool:

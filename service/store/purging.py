@@ -128,11 +128,13 @@ def _conditions(wanted: Wanted) -> list[Any]:
 
 
 def _something() -> Any:
-    """Whether there is anything of a run that could go; of most refused ones there is not."""
+    """Whether there is anything of a run that could go.
+
+    Of one that was refused at once there are only its problems, which stay: the verifier compares them with their digest.
+    """
     return or_(
         select(run_parameters.c.run_seq).where(run_parameters.c.run_seq == runs.c.seq).exists(),
         select(run_output.c.run_seq).where(run_output.c.run_seq == runs.c.seq).exists(),
-        runs.c.problems != "[]",
     )
 
 
@@ -149,7 +151,7 @@ def _size() -> Any:
     masked = select(func.coalesce(func.sum(func.length(run_parameters.c.masked)), 0)).where(
         run_parameters.c.run_seq == runs.c.seq
     )
-    return output.scalar_subquery() + masked.scalar_subquery() + func.coalesce(func.length(runs.c.problems), 0)
+    return output.scalar_subquery() + masked.scalar_subquery()
 
 
 def _purge(transaction: Transaction, found: Sequence[_Found], actor: str, why: str) -> list[_Found]:
@@ -177,7 +179,6 @@ def _blank(connection: Connection, rows: Sequence[int], ids: Sequence[str]) -> N
             error=case((runs.c.error.is_(None), null()), else_=literal(said)),
             why=case((runs.c.why.is_(None) & (runs.c.stderr_kept == 0), null()), else_=literal(_MARK_JSON)),
             notes=f"[{_MARK_JSON}]",
-            problems=case((runs.c.problems == "[]", runs.c.problems), else_=null()),
         )
     )
     connection.execute(update(confirmations).where(confirmations.c.run.in_(ids)).values(preview="{}"))

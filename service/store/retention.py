@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from service.domain.audit import SYSTEM
+from service.domain.runs import Run
 from service.domain.times import rfc3339
 from service.errors import BitongError, Message
 from service.store import keys
@@ -21,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 INTERVAL_S: Final = 60.0
 PAUSE_S: Final = 0.05  # between two steps
-COUNT_S: Final = 3600.0  # between two counts of all that is kept; what runs add meanwhile is told by `grew`
+COUNT_S: Final = 3600.0  # between two counts of all that is kept; what runs add meanwhile is told by `ran`
 EASE: Final = 0.95  # of keep_output_bytes: what a purge by size leaves, so that it is not due again at once
 DAY_S: Final = 86_400.0
 FOLD_TRIES: Final = 20
@@ -64,8 +65,12 @@ class Retention:
         """Bytes of output and parameters kept, as last counted and told since."""
         return self._kept
 
-    def grew(self, size: int) -> None:
-        """A run ended, and so many bytes of it were kept."""
+    def ran(self, run: Run) -> None:
+        """A run ended: so many bytes more are kept."""
+        if run.outcome is not None:
+            self._add(len(run.outcome.stdout.kept) + len(run.outcome.stderr.kept))
+
+    def _add(self, size: int) -> None:
         with self._lock:
             self._kept += size
 
@@ -111,7 +116,7 @@ class Retention:
         purged, after = 0, self._first()
         while not (enough() or self._ending.is_set()):
             done = step(self._database, wanted, actor=SYSTEM, why=why, after=after)
-            self.grew(-done.bytes)
+            self._add(-done.bytes)
             purged += done.runs
             if done.next is None:
                 break

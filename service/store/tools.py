@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from service.domain.definitions import Definition, Problem
 from service.domain.tools import Tool, ToolVersion
 from service.store.database import Transaction, compiled
-from service.store.tables import commits, folder_changes, registry, rejections, tool_versions, tools
+from service.store.tables import commits, folder_changes, folder_trees, registry, rejections, tool_versions, tools
 
 ColumnMap = Mapping[str, Any]
 
@@ -286,17 +286,19 @@ class RejectedDefinition(NamedTuple):
 
 
 def rejected_definitions(connection: Connection, code: str) -> list[RejectedDefinition]:
-    """Those without a version to this day that have a problem whose code begins so; parents before their children."""
+    """Those without a version to this day, as read with a problem whose code begins so; parents before their children."""
     where = (
         rejections.c.kind == "definition",
-        rejections.c.problems.contains(f'"code":"{code}', autoescape=True),
+        folder_trees.c.reading.contains(f'"code":"{code}', autoescape=True),
         tool_versions.c.id.is_(None),
     )
     made = (tool_versions.c.tool == rejections.c.tool) & (tool_versions.c.commit_id == rejections.c.commit_id)
     brought = (folder_changes.c.commit_id == rejections.c.commit_id) & (folder_changes.c.folder == rejections.c.folder)
+    held = (folder_trees.c.folder == folder_changes.c.folder) & (folder_trees.c.tree == folder_changes.c.tree)
     rows = connection.execute(
         select(rejections, folder_changes.c.tree)
         .join(folder_changes, brought)
+        .join(folder_trees, held)
         .join(commits, commits.c.id == rejections.c.commit_id)
         .outerjoin(tool_versions, made)
         .where(*where)

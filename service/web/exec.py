@@ -1,34 +1,36 @@
 """`POST /exec`: a call by name or by intent, read strictly (contract/http-api.md)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from service.domain import strict_json
 from service.domain.calls import ExecRequest
 from service.domain.executors import Outcome, ParameterProblem
 from service.domain.runs import text_of
-from service.errors import BitongError, Invalid, Malformed, Message, Unavailable
+from service.errors import BitongError, Invalid, Malformed, Message
 from service.web.answers import NO_OUTCOME, answer_of, definition_of, six
 from service.web.errors import status_of
+from service.web.matching import answer_intent
 from service.web.parts import Parts
-from service.web.routing import Answer, Asked, Pending, need
+from service.web.routing import Answer, Asked, Pending
 
 _FIELDS: Final = ("tool", "params", "version", "commit", "sha256", "timeout_ms", "wait", "match_id")
 _INTENT_FIELDS: Final = ("intent", "context")
-_LATER: Final = Message("这一功能尚未提供。", "This part is not available yet.")
 _KEY_CHARACTERS: Final = 200
 
 
 def execute(parts: Parts, asked: Asked) -> Answer | Pending:
-    """Run a tool by name and answer as the contract's table says."""
+    """Run a tool by name, or find one by intent, and answer as the contract's table says."""
     body = _object(asked.body)
     if "intent" in body or "context" in body:
         _check_intent(body)
-        need(asked.actor, ["read"])
-        raise Unavailable(_LATER)
+        return answer_intent(parts, asked, body["intent"], body.get("context"))
     if "tool" not in body:
         raise _neither()
     request = _request(body, _key(asked), len(asked.body))
+    if request.match_id is not None and not parts.matching.knows(request.match_id, asked.actor):
+        request = replace(request, match_id=None, problems=(*request.problems, _NO_MATCH))
     return answer_of(parts, parts.execution.execute(request, asked.actor), wait=request.wait)
 
 
@@ -86,6 +88,11 @@ def _check_intent(body: Mapping[str, Any]) -> None:
 _UNFIT: Final = Message("请求中有不合适之处，见 problems。", "The call does not fit; see problems.")
 
 
+_NO_MATCH: Final = ParameterProblem(
+    "match_id", "unknown-match", "没有这次匹配。", "There is no such match of this actor."
+)
+
+
 def _neither() -> Invalid:
     message = Message("tool 与 intent 须且只能给出一个。", "Give either tool or intent, and not both.")
     problem = ParameterProblem("tool", "tool-or-intent", message.zh, message.en)
@@ -110,10 +117,6 @@ def _request(body: Mapping[str, Any], key: str | None, size: int) -> ExecRequest
         if name in body and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
             raise _malformed(f"{name} 的类型不对", f"{name} is of the wrong type")
     problems = [_unknown(name) for name in body if name not in _FIELDS]
-    if body.get("match_id") is not None:
-        problems.append(
-            ParameterProblem("match_id", "unknown-match", "没有这次匹配。", "There is no such match of this actor.")
-        )
     return ExecRequest(
         tool=body["tool"],
         params=body.get("params", {}),
@@ -121,6 +124,7 @@ def _request(body: Mapping[str, Any], key: str | None, size: int) -> ExecRequest
         commit=body.get("commit"),
         sha256=body.get("sha256"),
         timeout_ms=body.get("timeout_ms"),
+        match_id=body.get("match_id"),
         wait=body.get("wait", True),
         key=key,
         size=size,

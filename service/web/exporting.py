@@ -55,11 +55,10 @@ def export_log(parts: Parts, asked: Asked, wanted: LogFilter, item: Callable[[Ro
     is `{"checkpoint": note}`, the newest signed note that the entries lead to, where there is one: so the file verifies.
     """
     form = _form(parts, asked)
-    size = parts.database.log.size
-    pages = _log_pages(parts, asked, wanted, size)
+    note = parts.checkpoint(0) if wanted == LogFilter() else None
+    pages = _log_pages(parts, asked, wanted, parts.database.log.size)  # after the note, whose entries are then all here
     if form == "csv":
         return _file(form, "audit", _csv(LOG_COLUMNS, pages, item))
-    note = parts.checkpoint(0) if wanted == LogFilter() else None
     last = [] if note is None else [{"checkpoint": note}]
     return _file(form, "audit", _ndjson(pages, lambda row: item(row) | _exact(row), last))
 

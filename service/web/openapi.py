@@ -14,6 +14,7 @@ from service.web.described import (
     audit,
     confirmations,
     exec,
+    keeping,
     operations,
     registrations,
     runs,
@@ -26,7 +27,7 @@ from service.web.described.words import LATER, SAID, Body, Text, paging
 from service.web.routing import METRICS, OPEN, PROBLEM, SIGNED, Route, later
 from service.web.server import API, ROUTES
 
-_DESCRIBED: Final = (exec, tools, runs, confirmations, audit, registrations, access, operations)
+_DESCRIBED: Final = (exec, tools, runs, confirmations, audit, keeping, registrations, access, operations)
 _SIGNATURES: Final = {
     "forgejoSignature": "X-Forgejo-Signature",
     "giteaSignature": "X-Gitea-Signature",

@@ -8,6 +8,7 @@ from typing import Any
 from service.domain.definitions import Definition, Problem
 from service.domain.index import Index
 from service.execution.execute import Execution
+from service.execution.matching import Matching
 from service.intake.ingest import Ingest
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
@@ -27,6 +28,7 @@ class Parts:
     authority: Authority
     people: People
     execution: Execution
+    matching: Matching
     ingest: Ingest
     worker: Worker
     receiver: Receiver
@@ -34,7 +36,7 @@ class Parts:
     public_url: str
     tracks_repository: bool
     tools_path: str
-    sandbox_mode: str
+    shell_state: Callable[[], str]
     max_body: Mapping[str, int]
     max_wait_s: float
     streams: Streams

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from service.domain.definitions import EXECUTORS
+from service.domain.actors import Actor
+from service.domain.definitions import EXECUTORS, Problem
 from service.domain.difference import difference
 from service.domain.tools import Tool, ToolVersion
 from service.errors import Message, NotFound
@@ -28,11 +29,11 @@ def list_tools(parts: Parts, asked: Asked) -> Answer:
     wanted = _filter(asked)
     index = parts.index
     found = [tool for tool in index.named(asked.actor) if wanted(tool)]
-    tag = etag(index.revision, sorted(asked.query.items()), asked.actor.tools)
+    tag = etag(index.revision, parts.matching.revision, sorted(asked.query.items()), asked.actor.tools)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if tag in [item.strip().removeprefix("W/") for item in asked.headers.get("if-none-match", "").split(",")]:
         return Answer(b"", 304, headers)
-    return Answer(_page(asked, found, partial(_item, parts, form)), headers=headers)
+    return Answer(_page(asked, found, partial(_item, parts, form, asked.actor)), headers=headers)
 
 
 def show_tool(parts: Parts, asked: Asked) -> Answer:
@@ -44,7 +45,7 @@ def show_tool(parts: Parts, asked: Asked) -> Answer:
     stands = {"state": tool.state, "removed": removed, "rejection": _rejection(parts, asked, tool)}
     if tool.version is None:
         return Answer({"name": tool.name, "behind": tool.behind, **stands})
-    return Answer(item_of(parts, tool) | stands)
+    return Answer(item_of(parts, tool, asked.actor) | stands)
 
 
 def _rejection(parts: Parts, asked: Asked, tool: Tool) -> dict[str, Any] | None:
@@ -105,11 +106,12 @@ def show_diff(parts: Parts, asked: Asked) -> Answer:
     )
 
 
-def item_of(parts: Parts, tool: Tool) -> dict[str, Any]:
-    """An item of the list of tools."""
+def item_of(parts: Parts, tool: Tool, actor: Actor | None = None) -> dict[str, Any]:
+    """An item of the list of tools. Of other tools it tells only `actor`, and nothing where there is none."""
     version = tool.version
     assert version is not None
     definition = version.definition
+    notes = [*parts.warn(definition), *_resembles(parts, tool, actor)]
     shape = definition.as_json()
     return {
         "name": tool.name,
@@ -125,13 +127,23 @@ def item_of(parts: Parts, tool: Tool) -> dict[str, Any]:
         "why": definition.why,
         "definition": definition_of(version) | {"registered_at": version.registered_at},
         "behind": tool.behind,
-        "warnings": _warnings(version) + [problem.as_json() for problem in parts.warn(definition)],
+        "warnings": _warnings(version) + [problem.as_json() for problem in notes],
     }
 
 
-def _item(parts: Parts, form: str, tool: Tool) -> dict[str, Any]:
+def _resembles(parts: Parts, tool: Tool, actor: Actor | None) -> list[Problem]:
+    """A tool whose own intent finds an older one is hard to tell from it (issue 5)."""
+    other = None if actor is None else parts.matching.resembles(tool.name, actor)
+    if other is None:
+        return []
+    zh = f"这个工具的意图以高置信度匹配到 {other}；请写清两者的区别，或改用它。"
+    en = f"The intent of this tool finds {other} with high confidence: say how they differ, or use that one."
+    return [Problem("resembles-another", zh, en, field="intent")]
+
+
+def _item(parts: Parts, form: str, actor: Actor, tool: Tool) -> dict[str, Any]:
     if form == "bitong":
-        return item_of(parts, tool)
+        return item_of(parts, tool, actor)
     assert tool.version is not None
     return FORMATS[form](tool.version.definition)
 

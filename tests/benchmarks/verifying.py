@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from service.app import Bitong
+from service.bitong import Bitong
 from service.domain.actors import OPERATOR
 from service.domain.executors import Outcome, Stream
 from service.domain.runs import NOTHING, commit_parameters

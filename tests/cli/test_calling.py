@@ -122,7 +122,6 @@ def test_reading_without_a_token_is_the_operator_s_on_this_host(service: BitongS
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("match", "查看最近的提交记录"),
         ("tools", "at", "first", "2026-05-31"),
     ],
     ids=" ".join,

@@ -359,6 +359,21 @@ def test_what_is_wrong_with_a_definition_is_told_again_when_the_document_changes
     assert registry.log("definition.rejected") == 2
 
 
+def test_a_definition_is_settled_anew_however_its_problems_were_told_last(registry: Instance) -> None:
+    """The document gives a parameter a place where it cannot stand, and then another."""
+    paint = PAINT["repoPaint"] | {"path": "/repos/{owner}/{repo}/paint/{colour}", "body": {}}
+    registry.write_tool("paint", **(PAINTS | {"params_schema": {"colour": {**TEXT, "secret": True}}}))
+    registry.commit()
+    registry.look()
+    registry.describe({"repoPaint": paint})
+    registry.look()
+    told = registry.current("paint")
+    registry.describe(PAINT)
+
+    assert told == ["secret-in-path"]
+    assert registry.look().registered == ("paint",)
+
+
 def test_a_parameter_that_only_the_document_knows_is_registered_by_it(registry: Instance) -> None:
     registry.write_tool("get", **(GETS | {"params_schema": {"lang": TEXT}}))
     registry.commit()

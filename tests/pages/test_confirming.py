@@ -2,9 +2,10 @@
 
 import pytest
 
+from tests.harness.definitions import tool_text
 from tests.pages.conftest import House, furnish
 from tests.pages.people import Person, signed_in, words_of
-from tests.harness.definitions import tool_text
+from tests.web.desk import Desk
 
 
 def test_what_will_run_is_shown_in_full(house: House, person: Person) -> None:
@@ -100,8 +101,6 @@ def test_an_answered_question_cannot_be_answered_again(house: House, person: Per
 
 def test_a_definition_that_changed_meanwhile_is_not_run(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Journey 3, last line: the page says so, and nothing runs."""
-    from tests.web.desk import Desk  # noqa: PLC0415
-
     desk = Desk(tmp_path_factory.mktemp("changes"))
     furnish(desk)
     desk.start()

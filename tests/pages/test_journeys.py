@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.pages.browser import CHROMIUM, PHONE, Seen, chromium, window
 from tests.pages.conftest import ALL, House
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")]
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_an_auditor_filters_follows_the_proof_and_verifies(seen: Seen, house: Ho
     page.goto("/runs")
     page.get_by_label("工具", exact=True).fill("git-ops")
     page.get_by_role("button", name="筛选").click()
-    expect(page.locator("tbody tr").first).to_contain_text("git-ops")
-    page.locator("tbody a.row").first.click()
+    expect(page.locator(".rows tbody tr").first).to_contain_text("git-ops")
+    page.locator(".rows a.row").first.click()
     page.get_by_role("link", name=re.compile("^第 .* 条$")).click()
     expect(page.locator("main")).to_contain_text("run.finished")
     expect(page.locator("main")).to_contain_text("SHA-256(0x00")

@@ -7,7 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from service.domain.actors import person_of
+from service.web.pages.table import PAGES
 from service.web.pages.view import SESSION
+from service.web.people import Sessions
 from tests.harness.definitions import tool_text
 from tests.pages.conftest import ALL, House
 from tests.pages.people import Person, signed_in
@@ -104,18 +107,24 @@ def test_a_session_that_ended_closes_its_open_stream(house: House) -> None:
     session = next(s for s in house.desk.bitong.sessions.everyone() if s.who == "42")
     with somebody.client.stream("GET", "/api/v1/events", timeout=5) as stream:
         assert stream.status_code == 200
-        house.desk.bitong.sessions.close(session.id, house.desk.bitong.sessions.standing("person:42") or pytest.fail())
+        house.desk.bitong.sessions.close(session.id, person_of(session))
 
         assert b"".join(stream.iter_raw()) is not None  # it ends
 
 
-def test_a_question_is_dropped_when_its_askers_session_has_ended(house: House) -> None:
-    """R14: an approval looks at the asker's rights at that very moment."""
-    session, _ = house.desk.bitong.sessions.open("43", "somebody", ALL, "forgejo")
-    actor = house.desk.bitong.authority.standing("person:43")
-    house.desk.bitong.sessions.close(session.id, actor or pytest.fail())
+def test_a_person_may_what_their_living_sessions_may(house: House) -> None:
+    """R14: what queued runs and open streams look at; with the last session it ends."""
+    sessions, standing = house.desk.bitong.sessions, house.desk.bitong.authority.standing
+    one, _ = sessions.open("43", "somebody", ("read",), "forgejo")
+    other, _ = sessions.open("43", "somebody", ("exec",), "forgejo")
+    both = person_of(one)
 
-    assert house.desk.bitong.authority.standing("person:43") is None
+    held = [standing("person:43")]
+    for session in (one, other):
+        sessions.close(session.id, both)
+        held.append(standing("person:43"))
+
+    assert [actor and actor.scopes for actor in held] == [{"read", "exec"}, {"exec"}, None]
 
 
 def test_opening_and_closing_are_in_the_record_without_the_cookie(house: House) -> None:
@@ -136,9 +145,7 @@ def test_sessions_outlive_a_restart_and_ended_ones_do_not(tmp_path: Any) -> None
     desk.start()
     stays, kept = desk.bitong.sessions.open("1", "a", ("read",), "forgejo")
     goes, gone = desk.bitong.sessions.open("2", "b", ("read",), "forgejo")
-    desk.bitong.sessions.close(goes.id, desk.bitong.authority.standing("person:2") or pytest.fail())
-
-    from service.web.people import Sessions  # noqa: PLC0415 - as a start reads them
+    desk.bitong.sessions.close(goes.id, person_of(goes))
 
     again = Sessions(desk.bitong.database, 12)
     desk.close()
@@ -182,8 +189,6 @@ def test_a_change_without_the_sessions_token_is_refused(house: House) -> None:
 
 def test_a_change_by_get_is_refused(house: House, person: Person) -> None:
     """P1: every path that changes something, by every verb but POST."""
-    from service.web.pages.table import PAGES  # noqa: PLC0415
-
     changes = {route.path for route in PAGES if route.method == "POST"} - {"/sign-in/link"}
     asked = {path: path.replace("{id}", "x") for path in changes}
 

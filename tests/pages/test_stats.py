@@ -1,11 +1,13 @@
 """`GET /stats`: counts and durations that the overview shows, as far as a token may see."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import pytest
 
+from service.domain.actors import OPERATOR
 from tests.pages.conftest import House
 
 
@@ -46,7 +48,7 @@ def test_empty_hours_and_days_are_there_too(reader: httpx.Client, by: str, least
     assert told["times"][0]["at"] <= told["since"] < told["until"]
     moments = [datetime.fromisoformat(time["at"]) for time in told["times"]]
     step = timedelta(hours=1) if by == "hour" else timedelta(days=1)
-    assert {later - earlier for earlier, later in zip(moments, moments[1:], strict=False)} == {step}
+    assert {later - earlier for earlier, later in pairwise(moments)} == {step}
 
 
 def test_durations_are_told_by_tool(house: House, reader: httpx.Client) -> None:
@@ -73,8 +75,6 @@ def test_one_tool_alone_can_be_asked_for(house: House, reader: httpx.Client) -> 
 
 def test_what_a_tokens_patterns_hide_is_not_counted(house: House) -> None:
     """A tool outside them does not exist, in counts too."""
-    from service.domain.actors import OPERATOR  # noqa: PLC0415
-
     _, text = house.desk.bitong.authority.issue("narrow", ("read",), ["git-*"], None, OPERATOR)
     narrow = house.desk.keep(
         httpx.Client(base_url=house.desk.url, headers={"Authorization": f"Bearer {text}"}, trust_env=False)

@@ -14,6 +14,7 @@ from service.web.server import API
 from tests.harness.definitions import shell_exec_text, tool_text
 from tests.harness.service import bitong, environment, eventually
 from tests.web.desk import Desk
+from tests.web.openapi import Described
 
 
 @pytest.fixture(scope="module")
@@ -260,3 +261,26 @@ def test_a_forged_proof_is_exit_1_with_a_sentence(somebody, command, tmp_path, v
 
     assert code == 1
     assert json.loads(said)["ok"] is False
+
+
+def test_every_answer_is_as_the_document_says(somebody):
+    """OpenAPI: the proofs, the note, the report."""
+    api = Described(somebody.get(f"{API}/openapi.json").json())
+    told = run(somebody)
+    index = told["receipt"]["index"]
+    asked = [
+        ("GET", "/audit/checkpoint", ""),
+        ("GET", "/audit/proof/{index}", f"/audit/proof/{index}"),
+        ("GET", "/audit/proof/{index}", "/audit/proof/99999999"),
+        ("GET", "/audit/consistency", "/audit/consistency?from=1&to=3"),
+        ("GET", "/audit/consistency", ""),
+        ("GET", "/audit/consistency", "/audit/consistency?from=x"),
+        ("GET", "/runs/{id}/proof", f"/runs/{told['run']['id']}/proof"),
+        ("POST", "/audit/verify", ""),
+    ]
+
+    wrong = {
+        path: api.wrong(verb, API + route, somebody.request(verb, API + (path or route))) for verb, route, path in asked
+    }
+
+    assert {path: said for path, said in wrong.items() if said} == {}

@@ -1,6 +1,7 @@
 """Tools that run once somebody has confirmed them: who may see and answer a question, and how it ends."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.harness.calls import Background, ask, decide, in_state
+from tests.harness.calls import Background, Gate, ask, decide, in_state
 from tests.harness.definitions import shell_exec_text
 from tests.harness.forge import NativeRepo
 from tests.harness.parts import Parts
@@ -78,6 +79,7 @@ class Desk:
 def desk(shared_parts: Parts) -> Desk:
     repo = shared_parts.repo()
     repo.write_tool("asks", command=["printf", "%s", "{word}"], params_schema=WORD, **ASKS)
+    repo.write_tool("local-exec", text=shell_exec_text("local-exec", executor="shell"))
     repo.write_tool("asks-shell", text=shell_exec_text("asks-shell", executor="shell", **ASKS))
     repo.write_tool(
         "asks-secret",
@@ -101,7 +103,7 @@ def desk(shared_parts: Parts) -> Desk:
 
 @pytest.fixture(scope="module")
 def strict(shared_parts: Parts, desk: Desk) -> Desk:
-    service = shared_parts.service(desk.repo, confirmation_ttl_s=TTL_S, confirm_self=False)
+    service = shared_parts.service(desk.repo, confirmation_ttl_s=TTL_S, confirm_self=False, max_runs_per_token=1)
     asker = service.token("exec", "confirm")
     return Desk(service, desk.repo, asker, service.token("exec", "confirm", tools=("*",)), asker)
 
@@ -408,6 +410,25 @@ def test_a_question_nobody_answers_expires_and_its_run_is_refused(strict: Desk) 
     assert strict.facts("run.started", told) == []
 
 
+def test_a_yes_is_good_for_as_long_as_its_question(strict: Desk, tmp_path: Path) -> None:
+    """What then waits in the queue past that time is refused when its turn comes: all of it is looked at again."""
+    gate = Gate(tmp_path / "gate")
+    strict.service.exec("local-exec", {"cmd": gate.cmd}, token=strict.asker, wait=False)
+    told = strict.ask()
+    path = f"{API}/confirmations/{told['confirmation']['id']}"
+    with Background(strict.service) as background:
+        waiting = background.post(strict.answerer, path, {"decision": "approve"})
+        in_state(strict.service, told["run"]["id"], "queued")
+        time.sleep(TTL_S + 0.5)
+        gate.open()
+
+    answer = waiting.result()
+    assert (answer.status_code, answer.json()["code"]) == (409, "confirmation-expired")
+    assert (strict.run(told)["state"], strict.run(told)["reason"]) == ("refused", "confirmation-expired")
+    assert strict.facts("run.started", told) == []
+    eventually(lambda: not strict.service.items("/runs", state="started"))
+
+
 def _seconds(start: str, end: str) -> float:
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
@@ -575,3 +596,23 @@ def test_a_question_outlives_the_service_but_one_with_a_secret_has_expired(
     assert (desk.run(hidden)["state"], desk.run(hidden)["reason"]) == ("refused", "confirmation-expired")
     assert len(desk.facts("confirmation.expired", hidden)) == len(desk.facts("run.refused", hidden)) == 1
     assert desk.facts("confirmation.expired", plain) == []
+
+
+def test_what_ended_while_the_service_was_away_is_found_at_its_start(desk: Desk) -> None:
+    """X15, R14: a definition pushed and a token revoked meanwhile; a yes afterwards starts neither."""
+    desk.new_tool("asks-changed-meanwhile")
+    changed = desk.ask("asks-changed-meanwhile")
+    revoked = desk.ask(token=desk.service.actor("left-meanwhile", "exec"))
+    desk.service.stop()
+    desk.repo.write_tool("asks-changed-meanwhile", display="另一个", **ASKS)
+    desk.repo.commit()
+    desk.repo.push()
+    desk.service.revoke("left-meanwhile")
+
+    desk.service.start()
+
+    for told in (changed, revoked):
+        answer = desk.decide(told, "approve")
+        assert (answer.status_code, answer.json()["code"]) == (409, "confirmation-dropped")
+        assert (desk.look(told)["state"], desk.run(told)["state"]) == ("dropped", "refused")
+        assert len(desk.facts("confirmation.dropped", told)) == len(desk.facts("run.refused", told)) == 1

@@ -296,3 +296,21 @@ def test_a_pusher_may_become_known_later(original):
     """The example's entries say null, its rows a name, and it verifies."""
     assert read(original.path, "SELECT pusher FROM tool_versions LIMIT 1") == "zhu"
     assert verify_database(original.path).findings == ()
+
+
+# A long log, by two processes.
+
+
+def test_two_processes_find_what_one_finds(record):
+    """Each has a view of its own, of log and rows together."""
+    change(record, "DELETE FROM log_entries WHERE idx = 120", "UPDATE runs SET actor = 'x' WHERE id = 'r-open'")
+
+    one, two = verify_database(record), verify_database(record, long=1)
+
+    assert [(a.index, a.what, a.where) for a in two.findings] == [(a.index, a.what, a.where) for a in one.findings]
+    assert (two.size, two.root, two.open_runs, two.entries) == (one.size, one.root, one.open_runs, one.entries)
+    assert two.notes == one.notes
+
+
+def test_two_processes_find_a_whole_record_well(whole_record):
+    assert verify_database(whole_record[0].path, long=1).findings == ()

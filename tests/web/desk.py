@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import uvicorn
 
-from service.app import Bitong
+from service.bitong import Bitong
 from service.domain.actors import OPERATOR
 from service.settings import load
 from service.web.routing import Pools

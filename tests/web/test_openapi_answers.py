@@ -11,6 +11,7 @@ from service.domain.times import uuid7
 from service.web.server import API
 from tests.harness.definitions import tool_text
 from tests.harness.forge import signed_headers
+from tests.harness.service import eventually
 from tests.web.desk import Desk, push_body
 from tests.web.openapi import Described
 
@@ -30,6 +31,7 @@ def happened(desk: Desk, everything: httpx.Client, call: Callable[..., httpx.Res
     looked = everything.post(f"{API}/sync", params={"wait": "true"})
     assert looked.status_code == 200
     asked = call("asks").json()["confirmation"]["id"]
+    teach(everything)
     return {
         "name": "greet",
         "number": "2",
@@ -39,6 +41,14 @@ def happened(desk: Desk, everything: httpx.Client, call: Callable[..., httpx.Res
         "commit": commit,
         "asked": asked,
     }
+
+
+def teach(everything: httpx.Client) -> None:
+    """An intent that nothing serves, and one that taught the tool that was run for it."""
+    everything.post(f"{API}/exec", json={"intent": "红烧肉要炖多久"})
+    match = everything.post(f"{API}/exec", json={"intent": "打个招呼"}).json()["match_id"]
+    assert everything.post(f"{API}/exec", json={"tool": "greet", "match_id": match}).json()["ok"]
+    eventually(lambda: everything.get(f"{API}/tools/greet/intents").json()["items"])
 
 
 def reads(api: Described) -> list[tuple[str, dict[str, Any]]]:
@@ -95,6 +105,7 @@ def test_every_entry_of_the_log_is_as_described(
         "run.started",
         "run.finished",
         "run.refused",
+        "intent.learned",
         "token.issued",
     }
 

@@ -102,10 +102,10 @@ def test_a_body_that_is_no_json_is_told_as_described(everything: httpx.Client, a
         assert api.wrong("POST", EXEC, answer) == []
 
 
-def test_what_exec_cannot_do_yet_is_marked(everything: httpx.Client, api: Described) -> None:
-    """A mark stands exactly where 503 is answered."""
-    schemas = api.document["components"]["schemas"]
-    answer = everything.post(EXEC, json={"intent": "查看最近的提交记录", "context": {}})
+@pytest.mark.parametrize(("intent", "found"), [("打个招呼", True), ("红烧肉要炖多久", False), ("", False)])
+def test_an_intent_is_answered_as_described(everything: httpx.Client, api: Described, intent: str, found: bool) -> None:
+    """With candidates, or an honest no."""
+    answer = everything.post(EXEC, json={"intent": intent, "context": {"repo": "native-repo"}})
 
     assert api.wrong("POST", EXEC, answer) == []
-    assert (answer.status_code == 503) == ("x-not-available-yet" in schemas["IntentCall"])
+    assert (answer.status_code, answer.json()["found"]) == (200, found)

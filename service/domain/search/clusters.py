@@ -6,7 +6,7 @@ from typing import Final
 from service.domain.search.classes import VERB
 from service.domain.search.words import words
 
-ALIKE: Final = 0.5  # of the words of the shorter one, found in the other
+ALIKE: Final = 0.34  # of the words of the shorter one, found in the other
 
 
 def clustered(texts: Sequence[str]) -> list[list[int]]:

@@ -85,9 +85,9 @@ class Matcher:
     def relearned(self, learned: Mapping[str, Sequence[LearnedIntent]], now: datetime | None = None) -> "Matcher":
         """The same registry with other lessons: a new matcher, which shares all that no lesson changes."""
         fresh = copy(self)
-        fresh._lessons = Lessons(self._tools, learned, now or datetime.now(UTC))
-        fresh._views = {key: view for key, view in self._views.copy().items() if key[1] is None}
-        fresh._making = Lock()
+        fresh._lessons = Lessons(self._tools, learned, now or datetime.now(UTC))  # noqa: SLF001 - one of us
+        fresh._views = {key: view for key, view in self._views.copy().items() if key[1] is None}  # noqa: SLF001 - one of us
+        fresh._making = Lock()  # noqa: SLF001 - one of us
         return fresh
 
     def match(

@@ -6,6 +6,7 @@ from typing import Any
 from service.domain.actors import SCOPES
 from service.domain.audit import TYPES
 from service.domain.runs import ENDED
+from service.web.described import keeping
 from service.web.described.forms import Schema, listing, many, nullable, record, ref, text, texts, whole
 from service.web.described.words import LATER, PLAIN, Body, Text, between, here_is
 
@@ -41,6 +42,7 @@ def routes() -> dict[str, Text]:
         "tool": text("与这个工具有关的。About this tool, its runs included."),
         "run": text("A run's id."),
         **between(),
+        "format": text("全部，作为文件，从最早的起。All of them, as a file, oldest first.", enum=["csv", "ndjson"]),
     }
     size = whole("Of the tree; the newest checkpoint's unless given.", minimum=1)
     return {
@@ -89,13 +91,6 @@ def routes() -> dict[str, Text]:
             },
             answers=here_is("ConsistencyProof"),
             problems={503: ("not-available",)},
-        ),
-        "GET /audit/anchors": Text(
-            "audit",
-            "Where checkpoints were committed",
-            "检查点提交到了哪里。",
-            "Checkpoints committed to a repository.",
-            pages=True,
         ),
         "POST /audit/verify": Text(
             "audit",
@@ -158,20 +153,25 @@ def _groups() -> dict[str, tuple[Sequence[str], Schema]]:
             _named("key."),
             record({"key": ref("VerifierKey")}, {"previous": ref("VerifierKey", "The one that it takes over from.")}),
         ),
-        "AuditLater": (
-            [
-                "log.restored",
-                "output.purged",
-                *_named("intent."),
-                *_named("checkpoint."),
-            ],
-            {"type": "object", "description": "Named when the part that writes them is there.", **LATER},
-        ),
+        **keeping.groups(),
+        "AuditIntentLearned": (["intent.learned"], _learned()),
+        "AuditIntentForgotten": (["intent.forgotten"], _forgotten()),
     }
 
 
 def _named(prefix: str, without: str = "") -> list[str]:
     return [kind for kind in TYPES if kind.startswith(prefix) and kind != prefix + without]
+
+
+def _learned() -> Schema:
+    digest = ref("Sha256", "Of the intent's text as kept, which may be purged.")
+    return record({"tool": ref("ToolName"), "run": ref("Id"), "match": ref("Id"), "digest": digest})
+
+
+def _forgotten() -> Schema:
+    why = text("The tool is gone, or does something else; newer ones took the place; an admin asked.")
+    reasons = {**why, "enum": ["removed", "changed", "replaced", "asked"]}
+    return record({"tool": ref("ToolName"), "digests": many(ref("Sha256")), "reason": reasons})
 
 
 def _session() -> Schema:

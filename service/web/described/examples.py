@@ -9,6 +9,7 @@ from service.domain.actors import TOKEN_PREFIX
 from service.domain.audit import Fact, seal
 from service.domain.merkle import leaf_hash
 from service.execution.resolve import SUGGESTION
+from service.web.described import matched
 from service.web.described.proof_examples import proof_examples
 from service.web.described.words import SAID
 from service.web.errors import problem
@@ -18,6 +19,7 @@ _TREE: Final = "7b0f1f6c2de94a35b8c1d6e09f4a7325c8b1e9d4"
 _BLOB: Final = "c3d2e1f00918273645546372819a0b1c2d3e4f50"
 _SHA256: Final = hashlib.sha256(b"TOOL.hdlp").hexdigest()
 _RUN: Final = "01970f2b-6c3e-7a41-9b58-3f2d1c0e4a57"
+_MATCH: Final = "01970f2b-5a10-7c3d-8e21-0f1e2d3c4b5a"
 _CONFIRMATION: Final = "01970f2b-7d11-7b20-8c44-9a0b1c2d3e4f"
 _TOKEN: Final = "01970f2a-11d0-7c02-8e3a-5b6c7d8e9f01"  # noqa: S105 - an id
 _AT: Final = "2026-05-31T08:00:00.000Z"
@@ -115,6 +117,7 @@ def _answers() -> dict[str, dict[str, Any]]:
             "failed": broken
             | {"run": _run("failed", "exit-code", 127, "", _NOT_FOUND), "receipt": _receipt()}
             | failed,
+            **matched.answers(_MATCH, _whose()),
         },
         "ExecUnknown": {"unknown": unknown | {"code": "unknown-tool", "message": SAID[404].as_json()}},
     } | {f"ExecRefused/{status}": {code: _refused(status, code)} for status, code in _REFUSALS.items()}
@@ -369,6 +372,7 @@ def _people() -> dict[str, dict[str, Any]]:
         "sync": {"state": "ok", "looked_at": _AT, "looked_age_s": 12},
     }
     return {
+        **matched.learned(_ACTOR, _RUN, _ENDED),
         "Stats": {"a-day": stats},
         "SessionPage": {"one": {"items": [session], "next": None}},
         "Session/200": {"ended": session | {"closed_at": _ENDED}},

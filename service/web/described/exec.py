@@ -6,7 +6,7 @@ from service.domain.definitions import EFFECTS, MAX_TIMEOUT_MS
 from service.domain.runs import CODES, STATES
 from service.execution.resolve import SUGGESTION
 from service.web.described.forms import Schema, flag, many, nullable, record, ref, text, texts, whole
-from service.web.described.words import LATER, SAID, Body, Text
+from service.web.described.words import SAID, Body, Text
 
 
 def schemas() -> dict[str, Schema]:
@@ -96,7 +96,6 @@ def _calls() -> dict[str, Schema]:
             {"intent": text("要做什么。What is to be done.")},
             {"context": {"description": "Any JSON up to 16 KiB; its texts only break ties."}},
             "意图匹配。A call by intent: answers candidates, runs nothing.",
-            **LATER,
         ),
     }
 
@@ -191,7 +190,7 @@ def exact_bytes() -> dict[str, Schema]:
 
 
 def _matches() -> dict[str, Schema]:
-    number = {"type": "number"}
+    number = {"type": "number", "description": "Unrelated wishes seldom reach 1."}
     whose = {
         "version": whole(minimum=1),
         "commit": ref("GitId"),
@@ -214,10 +213,11 @@ def _matches() -> dict[str, Schema]:
         "definition": record(whose),
     }
     near = record({"tool": ref("ToolName"), "display": text(), "score": number})
-    candidates = many(ref("Candidate"), minItems=1, maxItems=3)
+    candidates = many(ref("Candidate"), "最好的在前。The best first; deprecated ones last.", minItems=1, maxItems=3)
+    match_id = nullable(ref("Id", "For the exact call that follows; null where it could not be written down."))
     nothing: dict[str, Schema] = {"found": {"const": False}, "suggestion": {"const": SUGGESTION}}
     return {
-        "Candidate": record(candidate, **LATER),
-        "MatchFound": record({"found": {"const": True}, "match_id": ref("Id"), "candidates": candidates}, **LATER),
-        "MatchNothing": record(nothing | {"nearest": many(near, "Not recommended.", maxItems=3)}, **LATER),
+        "Candidate": record(candidate),
+        "MatchFound": record({"found": {"const": True}, "match_id": match_id, "candidates": candidates}),
+        "MatchNothing": record(nothing | {"nearest": many(near, "并不推荐。Not recommended.", maxItems=3)}),
     }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from service.web.described.forms import Schema, flag, many, nullable, record, ref, text, whole
+from service.web.described.forms import Schema, flag, listing, many, nullable, record, ref, text, texts, whole
 from service.web.described.words import EVENTS, PLAIN, Body, Text, between, here_is
 
 
@@ -45,6 +45,18 @@ def schemas() -> dict[str, Schema]:
                 "sync": part,
             }
         ),
+        "MissingTool": record(
+            {
+                "intent": text("最近一次的说法。The newest wording, without paths, numbers and keys."),
+                "count": whole("How often.", minimum=1),
+                "actors": whole("By how many.", minimum=1),
+                "first_at": ref("Time"),
+                "last_at": ref("Time"),
+                "examples": texts("Up to five other wordings.", maxItems=5),
+                "found_now": nullable(ref("ToolName", "A tool that serves it by now.")),
+            }
+        ),
+        "MissingToolPage": listing("MissingTool"),
         "Health": record({"ok": {"const": True}}),
         "Readiness": record(
             {"ready": flag(), "parts": {"type": "object", "additionalProperties": part}},
@@ -72,9 +84,11 @@ def routes() -> dict[str, Text]:
         "GET /reports/missing-tools": Text(
             "reports",
             "Intents that found nothing",
-            "没有找到工具的意图。",
-            "Clustered intents that found nothing.",
+            "没有找到工具的意图，说法相近的归在一起，问得多的在前。限于部分工具的令牌只看到自己的。",
+            "Intents that found nothing, those alike together, the most asked for first. Of the last 30 days. A token that is "
+            "limited to some tools is told of its own.",
             pages=True,
+            answers=here_is("MissingToolPage"),
         ),
         "GET /events": Text(
             "reports",

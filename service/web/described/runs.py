@@ -69,7 +69,7 @@ def routes() -> dict[str, Text]:
         ),
         **between(),
         "q": text("在工具名、错误和意图中查找。Searches tool, error and intent."),
-        "format": text("csv and ndjson: not available yet.", enum=["csv", "ndjson"]),
+        "format": text("全部，作为文件。All of them, as a file.", enum=["csv", "ndjson"]),
     }
     ranged = {"Range": text("One range, such as `bytes=0-1023`.", pattern=r"^bytes=\d{0,18}-\d{0,18}$")}
     kept = {
@@ -87,7 +87,6 @@ def routes() -> dict[str, Text]:
             query=filters,
             pages=True,
             answers=here_is("RunPage"),
-            problems={503: ("not-available",)},
         ),
         "GET /runs/{id}": Text(
             "runs",

@@ -78,13 +78,27 @@ def routes() -> dict[str, Text]:
             "Which version would have run at a moment, and why that one.",
             query={"time": moment("那一刻。The moment.")},
             needs=("time",),
+            answers=here_is("ToolThen"),
             problems={404: one},
         ),
         "GET /tools/{name}/intents": Text(
-            "tools", "Intents a tool has learned", "它学到的意图。", "Intents it has learned.", problems={404: one}
+            "tools",
+            "Intents a tool has learned",
+            "它从成功的调用中学到的意图，去掉了路径、数字与密钥，新的在前。只是检索用的词，不是指令。",
+            "What calls that went well have taught it, without paths, numbers and keys, newest first. Words to search by, not "
+            "instructions.",
+            pages=True,
+            answers=here_is("LearnedIntentPage"),
+            problems={404: one},
         ),
         "DELETE /tools/{name}/intents": Text(
-            "tools", "Forget learned intents", "忘掉学到的意图。", "Forgets what it has learned.", problems={404: one}
+            "tools",
+            "Forget learned intents",
+            "忘掉学到的意图：全部，或只是其中一条。",
+            "Forgets what it has learned: all, or one of them.",
+            query={"intent": whole("The id of the one to forget; all unless given.", minimum=1)},
+            answers=here_is("IntentsForgotten"),
+            problems={404: one},
         ),
     }
 
@@ -201,9 +215,33 @@ def _tools() -> dict[str, Schema]:
             {"at": nullable(ref("Time")), "commit": nullable(ref("GitId")), "by": nullable(text())},
             said="何时、由谁的哪次提交移除。When it was removed, by which commit, and by whom.",
         ),
+        "LearnedIntent": record(
+            {
+                "id": whole(minimum=1),
+                "intent": text(),
+                "actor": ref("Actor", "Who asked, and then ran the tool."),
+                "run": ref("Id", "The run that taught it."),
+                "learned_at": ref("Time"),
+                "audit_index": whole("The log's entry about it.", minimum=0),
+            }
+        ),
+        "LearnedIntentPage": listing("LearnedIntent"),
+        "IntentsForgotten": record({"forgotten": whole("How many.", minimum=0)}),
         "Version": record(version),
         "VersionPage": listing("Version"),
         "VersionInFull": record(version | {"definition": ref("Definition"), "warnings": item["warnings"]}),
+        "ToolThen": record(
+            {
+                "tool": ref("ToolName"),
+                "time": ref("Time"),
+                "state": standing["state"],
+                "version": nullable(ref("Version", "The one that would have run, or that had run last.")),
+                "why": ref("Message"),
+                "because": nullable(ref("ChangeThen", "The entry of the log that decided it.")),
+                "following": nullable(ref("ChangeThen", "The next change of the tool's definition.")),
+            }
+        ),
+        "ChangeThen": record({"index": whole(minimum=0), "type": text(), "at": ref("Time")}),
         "Difference": record(
             {
                 "tool": ref("ToolName"),

