@@ -44,8 +44,7 @@ bench: $(DEVELOPMENT) system-packages ## benchmarks, tables on standard output
 	$(BIN)/python -m tests.benchmarks
 
 bench-matching: $(DEVELOPMENT) ## how well intents find their tools
-	@if [ -e tests/benchmarks/matching.py ]; then $(BIN)/python -m tests.benchmarks.matching; \
-	else echo "bench-matching: nothing to measure yet (tests/benchmarks/matching.py comes with matching)"; fi
+	$(BIN)/python -m tests.benchmarks.matching
 
 NEED_PYTHON = [ -n "$(PYTHON)" ] || { echo "Bitong needs Python 3.11 or newer. On Debian: sudo apt-get install python3" >&2; exit 1; }
 

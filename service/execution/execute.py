@@ -110,7 +110,8 @@ class Execution:
     # Its life.
 
     def start(self) -> None:
-        """Begin to look after what waits."""
+        """Begin to look after what waits; what ended while nobody looked ends now."""
+        self.confirmations.sweep()
         self._sweeper.start()
 
     def refuse_new(self) -> None:

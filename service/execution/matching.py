@@ -99,6 +99,7 @@ class Matching:
         self._memory = threading.Lock()
         self._wake = threading.Event()
         self._stopped = False
+        self._retry = threading.Event()  # set when it ends: then nothing waits to be tried again
         self._thread = threading.Thread(target=self._work, name="matching", daemon=True)
         self.revision = 0  # rises when what `resembles` answers may have changed
 
@@ -110,6 +111,7 @@ class Matching:
     def stop(self) -> None:
         """End the thread; lessons that wait are written first."""
         self._stopped = True
+        self._retry.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(RETRY_S)
@@ -218,38 +220,49 @@ class Matching:
     # The thread.
 
     def _work(self) -> None:
-        try:
-            self._dictionary = self._open()
-            self.teaching.take_up()
-        except Exception as error:
-            logger.exception("matching began without all it could use", error=type(error).__name__)
-        while True:
+        self._try(self.teaching.take_up)
+        self._try(self._renew)
+        self._try(self._bring_dictionary)
+        while not self._stopped:
             behind = self._built is not None and self._built.taught != self._taught
             self._wake.wait(RELEARN_S if behind else None)
             self._wake.clear()
-            try:
-                self._taught += self.teaching.teach()
-                self._renew()
-            except BitongError:
-                time.sleep(0 if self._stopped else RETRY_S)  # storage: said where it failed
-                self._wake.set()
-            except Exception as error:
-                logger.exception("matching failed inside", error=type(error).__name__)
-            if self._stopped:
-                return
+            self._try(self._teach)
+            if not self._stopped:
+                self._try(self._renew)
+        self._try(self._teach)
 
-    def _renew(self) -> None:
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except BitongError:  # storage: said where it failed
+            self._retry.wait(RETRY_S)
+            self._wake.set()
+        except Exception as error:
+            logger.exception("matching failed inside", error=type(error).__name__)
+
+    def _bring_dictionary(self) -> None:
+        """After the first matcher, since the first time it takes two seconds."""
+        self._dictionary = self._open()
+        if self._dictionary is not None:
+            self._renew(anew=True)
+
+    def _teach(self) -> None:
+        self._taught += self.teaching.teach()
+
+    def _renew(self, *, anew: bool = False) -> None:
         """A matcher of the registry and the lessons as they are now, where either changed."""
         index, built, taught = self._index(), self._built, self._taught
-        if built is None or built.index is not index:
+        if built is None or built.index is not index or anew:
             self.teaching.forget_ended()
             versions = {tool.name: tool.version for tool in index.named(_EVERYBODY) if active(tool) and tool.version}
             definitions = [version.definition for version in versions.values()]
             if self._embeddings is not None:
                 self._embeddings.learn_soon(definitions)
             matcher = Matcher(definitions, learned=self.teaching.holding(), dictionary=self._dictionary)
-            self._publish(_Built(index, taught, matcher, versions))
-            self._compare(built)
+            fresh = _Built(index, taught, matcher, versions, _carried(built, versions))
+            self._publish(fresh)
+            self._compare(fresh, built)
         elif built.taught != taught and time.monotonic() >= self._relearned + RELEARN_S:
             self._publish(replace(built, taught=taught, matcher=built.matcher.relearned(self.teaching.holding())))
 
@@ -264,24 +277,25 @@ class Matching:
             self._built = built
             self._ready.notify_all()
 
-    def _compare(self, before: _Built | None) -> None:
+    def _compare(self, built: _Built, before: _Built | None) -> None:
         """Which tools resemble an older one. Of those that did not change it is known, unless the older one did."""
-        built = self._built
-        assert built is not None
         known = {} if before is None else before.versions
+        was = {} if before is None else before.resembling
         for name, version in built.versions.items():
             if self._stopped:
                 return
-            other: str | None = None
-            if before is not None and _same(known.get(name), version):
-                other = before.resembling.get(name)
-            if other is None and _same(known.get(name), version):
-                continue
-            if other is None or not _same(known.get(other), built.versions.get(other)):
-                other = _resembling(built, name, _EVERYBODY)
-            if other is not None:
+            settled = _same(known.get(name), version) and (name not in was or name in built.resembling)
+            if not settled and (other := _resembling(built, name, _EVERYBODY)) is not None:
                 built.resembling[name] = other
         self.revision += 1
+
+
+def _carried(before: _Built | None, versions: Mapping[str, ToolVersion]) -> dict[str, str]:
+    """What resembled what and did not change, neither the one nor the other."""
+    if before is None:
+        return {}
+    same = {name for name, version in versions.items() if _same(before.versions.get(name), version)}
+    return {name: other for name, other in before.resembling.items() if {name, other} <= same}
 
 
 def _resembling(built: _Built, name: str, actor: Actor) -> str | None:

@@ -82,6 +82,8 @@ class _Follower:
         if run.state not in ENDED and run.state != "refused":
             return None
         found = []
+        if self._said is None:
+            found.append(self._event("state", {"id": run.id, "state": run.state}))
         if tape is not None:
             found += self._outputs(tape, last=True)
         else:

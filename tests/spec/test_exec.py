@@ -1,7 +1,7 @@
 """`POST /exec`: which answer each call gets, what parameters may be, and that what comes back is what was produced.
 
 Both executors that run here: `shell` on this host, `gatekeeper` through the reference gatekeeper's own process.
-Confirmations, keys, `wait: false`, the queue, cancelling and streams are not built yet.
+Confirmations, keys, the queue, and following a run have files of their own.
 """
 
 import base64
@@ -557,12 +557,8 @@ def test_a_secret_parameter_stands_nowhere_but_in_the_tools_hands(tried: Tried) 
     assert (refused.status_code, extra.status_code) == (422, 422)
     for value in ("s3cr3t", secret, too_long):
         assert not [text for text in shown if value in text]
-        assert not _files_with(service, value.encode())
-        assert not _files_with(service, base64.b64encode(value.encode())[:12])
-
-
-def _files_with(service: BitongService, value: bytes) -> list[str]:
-    return [str(file) for file in service.data_dir.rglob("*") if file.is_file() and value in file.read_bytes()]
+        assert not service.files_with(value.encode())
+        assert not service.files_with(base64.b64encode(value.encode())[:12])
 
 
 def test_tokens_stand_in_no_file_and_no_log(tried: Tried) -> None:
@@ -571,7 +567,7 @@ def test_tokens_stand_in_no_file_and_no_log(tried: Tried) -> None:
 
     tried.service.run("say", {"word": "x"}, token=token)
 
-    assert not _files_with(tried.service, token.encode())
+    assert not tried.service.files_with(token.encode())
     assert token not in tried.service.log_text()
 
 

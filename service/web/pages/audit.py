@@ -12,6 +12,21 @@ from service.web.pages.view import View
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
 
+SAID: Final = 6
+_FIRST: Final = {name: place for place, name in enumerate(("tool", "version", "run", "confirmation", "state", "name"))}
+_LONG: Final = (
+    "blob",
+    "tree",
+    "sha256",
+    "params_digest",
+    "match",
+    "key_hash",
+    "session",
+    "token",
+    "hash",
+    "expires",
+    "leaf",
+)
 _FILTERS: Final = ("type", "actor", "tool", "run", "since", "until", "cursor")
 
 
@@ -81,6 +96,6 @@ def _neighbours(view: View, index: int) -> bool:
 
 
 def _says(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The facts that a list has room for; hashes stand on the entry's own page."""
-    plain = {name: value for name, value in facts.items() if isinstance(value, str | int | bool)}
-    return [(name, value) for name, value in plain.items() if not (isinstance(value, str) and len(value) > 40)][:6]
+    """The facts that a list has room for, what it is about first; the others stand on the entry's own page."""
+    plain = {name: value for name, value in facts.items() if isinstance(value, str | int | bool) and name not in _LONG}
+    return sorted(plain.items(), key=lambda fact: (fact[0] not in _FIRST, _FIRST.get(fact[0], 0)))[:SAID]
