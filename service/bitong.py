@@ -31,8 +31,10 @@ from service.intake.receive import Receiver
 from service.intake.worker import Worker
 from service.settings import Settings
 from service.store import dictionary, tools
+from service.store.checkpointing import Checkpoints
 from service.store.database import Transaction
 from service.store.folder import Control, DataFolder
+from service.store.verifying import Verification
 from service.web.auth import Authority
 from service.web.feed import Feed
 from service.web.metrics import Metrics
@@ -100,6 +102,8 @@ class Bitong:
             embeddings=building.embeddings(settings),
         )
         self._open_log()
+        self.checkpoints = Checkpoints(self.database, self.folder)
+        self.checkpoints.open()
 
     def _execution(self) -> Execution:
         settings = self.settings
@@ -143,6 +147,7 @@ class Bitong:
         self._try_sandbox()
         self.database.write(lambda transaction: transaction.append(self._started()))
         self.execution.start()
+        self.checkpoints.start()
         self.matching.start()
         self.retention.start()
         if self.mirror is not None:
@@ -163,6 +168,7 @@ class Bitong:
         self.stop_looking()
         self.matching.stop()
         self.retention.stop()
+        self.checkpoints.stop()
         self.database.close()
         self.folder.unlock()
 
@@ -215,7 +221,9 @@ class Bitong:
             max_wait_s=settings.max_wait_s,
             streams=Streams(),
             feed=self.feed,
-            checkpoint=lambda _: None,
+            checkpoint=self.checkpoints.covering,
+            checkpoints=self.checkpoints,
+            verification=Verification(self.database.path, lambda: self.checkpoints.keys),
             warn=self._warn,
             schema=tool_schema,
             openapi=lambda: document(settings.public_url),

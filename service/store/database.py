@@ -134,6 +134,7 @@ class Database:
         self._closed = False
         self._full = threading.Event()
         self.refusing: Message | None = None  # why nothing new may run, where a setting's bound is reached
+        self.held: Message | None = None  # why nothing is written but what is urgent, where the operator has to decide
         self._reserve = path.with_name("reserve")
         self._reserving = threading.Lock()
         with _readable():
@@ -171,6 +172,8 @@ class Database:
         Raises what `work` raises, with nothing written, or CannotRecord when storage refuses. While the disk is full only
         `urgent` work (a receipt of what has already run) is tried.
         """
+        if self.held is not None and not urgent:
+            raise CannotRecord(self.held)
         if self._full.is_set() and not urgent and not self._space_again():
             raise CannotRecord(_CANNOT_RECORD)
         job = _Job(work)

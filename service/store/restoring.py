@@ -17,7 +17,7 @@ from service.domain.actors import OPERATOR
 from service.domain.audit import SYSTEM, Fact
 from service.domain.confirmations import REFUSED_BY
 from service.domain.merkle import TiledLog
-from service.domain.notes import read_checkpoint
+from service.domain.notes import Checkpoint, read_checkpoint
 from service.domain.times import now
 from service.errors import BitongError, Message, Unavailable, UsageError
 from service.store import confirmations, log, proofs, run_steps, runs
@@ -82,6 +82,13 @@ def refuse_unacknowledged(folder: DataFolder, database: Database) -> None:
             ),
             code="not-acknowledged",
         )
+
+
+def hold(folder: DataFolder, database: Database, known: Checkpoint) -> None:
+    """An anchor turned out to be of a longer log: nothing is appended from now on but what ends runs, until acknowledged."""
+    said = {"at": now(), "size": database.log.size, "known": Head(known.size, known.root).as_json()}
+    folder.write(MARK, json.dumps(said).encode())
+    database.held = _UNACKNOWLEDGED
 
 
 def place(folder: DataFolder, source: Path) -> Placed:

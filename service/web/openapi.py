@@ -23,8 +23,8 @@ from service.web.described import (
 )
 from service.web.described.examples import examples, problem_example
 from service.web.described.forms import Schema, ref, text, whole
-from service.web.described.words import LATER, SAID, Body, Text, paging
-from service.web.routing import METRICS, OPEN, PROBLEM, SIGNED, Route, later
+from service.web.described.words import SAID, Body, Text, paging
+from service.web.routing import METRICS, OPEN, PROBLEM, SIGNED, Route
 from service.web.server import API, ROUTES
 
 _DESCRIBED: Final = (exec, tools, runs, confirmations, audit, keeping, registrations, access, operations)
@@ -51,8 +51,7 @@ _ABOUT: Final = (
     "Bitong: a git-native registry of tools with an exec service and a record anyone can check. Times are RFC 3339 UTC with "
     "milliseconds, ids UUIDv7, sizes bytes, durations milliseconds, hashes lower-case hex. A tool outside a token's patterns "
     "does not exist for it. Errors outside `/exec` are RFC 9457 problem details with a stable `code`. HEAD is answered as GET; "
-    "another method is 405 and says which are taken. `x-access` lists the scopes of which one suffices; "
-    "`x-not-available-yet` marks what answers 503 in this version."
+    "another method is 405 and says which are taken. `x-access` lists the scopes of which one suffices."
 )
 
 
@@ -114,8 +113,6 @@ def _operation(route: Route, said: Text, samples: Mapping[str, Any]) -> dict[str
         "security": _security(route.access),
         "x-access": list(route.access),
     }
-    if route.handler is later:
-        shape |= LATER
     if parameters := _parameters(route, said):
         shape["parameters"] = parameters
     if said.body is not None:
@@ -179,10 +176,9 @@ def _parameters(route: Route, said: Text) -> list[dict[str, Any]]:
 
 def _parameter(place: str, name: str, shape: Schema, *, needed: bool) -> dict[str, Any]:
     """A parameter; its description moves from the schema to where readers look for it."""
-    bare = {key: value for key, value in shape.items() if key not in ("description", *LATER)}
-    late = {key: value for key, value in shape.items() if key in LATER}
+    bare = {key: value for key, value in shape.items() if key != "description"}
     said = {"description": shape["description"]} if "description" in shape else {}
-    return {"name": name, "in": place, "required": needed, **said, **late, "schema": bare}
+    return {"name": name, "in": place, "required": needed, **said, "schema": bare}
 
 
 def _responses(route: Route, said: Text, samples: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,8 +200,6 @@ def _problems_of(route: Route, said: Text) -> dict[int, tuple[str, ...]]:
         found |= {400: ("bad-request", "body-timeout"), 413: ("too-large",)}
     if said.query or said.pages:
         found[422] = ("bad-parameters",)
-    if route.handler is later:
-        found[503] = ("not-available",)
     return {status: codes for status, codes in {**found, **said.problems}.items() if status not in said.answers}
 
 

@@ -19,6 +19,7 @@ def readyz(parts: Parts, _asked: Asked) -> Answer:
     states = {
         "database": {"state": "disk-full" if parts.database.full else "ok"},
         "repository": _repository(parts),
+        "checkpoints": {"state": parts.checkpoints.state},
         "shell": {"state": parts.shell_state()},
     }
     return Answer({"ready": ready, "parts": states}, 200 if ready else 503)

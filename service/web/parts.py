@@ -12,7 +12,9 @@ from service.execution.matching import Matching
 from service.intake.ingest import Ingest
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
+from service.store.checkpointing import Checkpoints
 from service.store.database import Database
+from service.store.verifying import Verification
 from service.web.auth import Authority
 from service.web.feed import Feed
 from service.web.metrics import Metrics
@@ -42,6 +44,8 @@ class Parts:
     streams: Streams
     feed: Feed
     checkpoint: Callable[[int], str | None]  # the newest signed note that covers an entry
+    checkpoints: Checkpoints
+    verification: Verification
     warn: Callable[[Definition], list[Problem]]
     schema: Callable[[], dict[str, Any]]
     openapi: Callable[[], dict[str, Any]]

@@ -15,6 +15,7 @@ from service.store.database import Database, Transaction
 from service.web.oauth import Forge
 
 LINK_S: Final = 600  # cases.md P2
+MOST: Final = 20  # sessions of one person at once; the oldest gives way
 PERSON: Final = "person:"
 OPERATOR_NAME: Final = "operator"  # who has a link was on this host, or was let in by one who was
 _SPENT: Final = Message(
@@ -57,9 +58,18 @@ class Sessions:
     def open(self, who: str, name: str, scopes: Sequence[str], via: str) -> tuple[Session, str]:
         """A new session and what its cookie holds, which is never to be had again."""
         session, cookie = self._new(who, name, scopes, via)
-        self._database.write(lambda transaction: _open(transaction, session))
+        for oldest in self._living(who)[: -(MOST - 1)]:
+            self.close(oldest.id, person_of(oldest))
+        session = self._database.write(lambda transaction: self._open(transaction, session))
         self._put(session)
         return session, cookie
+
+    def _living(self, who: str) -> list[Session]:
+        """A person's sessions, oldest first."""
+        moment = now()
+        with self._lock:
+            theirs = [s for s in self._by_hash.values() if s.who == who and s.live(moment)]
+        return sorted(theirs, key=lambda session: session.id)
 
     def close(self, session_id: str, by: Actor) -> Session:
         """End a session, from this moment on. Raises NotFound when no live one has this id."""
@@ -104,12 +114,12 @@ class Sessions:
         session, cookie = self._new("", OPERATOR_NAME, SCOPES, "link")
         session = replace(session, who=f"link-{session.id}")
 
-        def work(transaction: Transaction) -> None:
+        def work(transaction: Transaction) -> Session:
             if not sessions.spend_link(transaction.connection, token_hash(text), transaction.now):
                 raise Conflict(_SPENT)
-            _open(transaction, session)
+            return self._open(transaction, session)
 
-        self._database.write(work)
+        session = self._database.write(work)
         self._put(session)
         return session, cookie
 
@@ -126,6 +136,14 @@ class Sessions:
             expires_at=later(moment, self.seconds),
         )
         return session, cookie
+
+    def _open(self, transaction: Transaction, session: Session) -> Session:
+        """Write it, with its entry; its times are those of the transaction, so that they follow from the record."""
+        moment = transaction.now
+        session = replace(session, opened_at=moment, expires_at=later(moment, self.seconds))
+        sessions.add(transaction.connection, session)
+        transaction.append(Fact("session.opened", person_of(session).name, _facts(session)))
+        return session
 
     def _put(self, session: Session) -> None:
         moment = now()
@@ -148,11 +166,6 @@ class People:
     forge: Forge | None
     language: str
     commits: str | None
-
-
-def _open(transaction: Transaction, session: Session) -> None:
-    sessions.add(transaction.connection, session)
-    transaction.append(Fact("session.opened", person_of(session).name, _facts(session)))
 
 
 def _facts(session: Session) -> dict[str, object]:

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from service.domain.actors import Actor
 from service.domain.times import uuid7
-from service.errors import BitongError, Forbidden, Malformed, Message, TooLarge, Unavailable
+from service.errors import BitongError, Forbidden, Malformed, Message, TooLarge
 from service.web.errors import INTERNAL, headers_of, problem, status_of
 
 logger = structlog.get_logger(__name__)
@@ -153,10 +153,10 @@ class Endpoint:
         asked: Asked | None = None
         try:
             if self.route.page is not None:
-                asked = _asked(request, NOBODY)  # a page's failures are pages too, also for nobody
+                asked = asked_of(request, NOBODY)  # a page's failures are pages too, also for nobody
             actor = self._authenticate(request, self.route)
             body = await self._body(request) if self.route.takes_body else b""
-            asked = _asked(request, actor, body)
+            asked = asked_of(request, actor, body)
             found = await self._pools.run(self.route.pool, partial(self._handle, asked))
             if isinstance(found, Streamed):
                 return StreamingResponse(found.chunks(), headers=_STREAM_HEADERS, media_type=found.media_type)
@@ -298,11 +298,6 @@ def need(actor: Actor, access: Sequence[str]) -> None:
         raise Forbidden(Message(f"令牌没有所需的权限：{names}。", f"The token lacks the scope: {names}."))
 
 
-def later(_parts: Any, _asked: Asked) -> Answer:
-    """The answer of what the contract names and this version does not have yet."""
-    raise Unavailable(Message("这一功能尚未提供。", "This part is not available yet."))
-
-
 def request_id(headers: Mapping[str, str]) -> str:
     """The caller's X-Request-Id where it is a plain one, else a new id."""
     given = headers.get("x-request-id", "")
@@ -310,7 +305,8 @@ def request_id(headers: Mapping[str, str]) -> str:
     return given if plain else uuid7()
 
 
-def _asked(request: Request, actor: Actor, body: bytes = b"") -> Asked:
+def asked_of(request: Request, actor: Actor, body: bytes = b"") -> Asked:
+    """A request as handlers see it."""
     query = request.url.query
     address = request.url.path + (f"?{query}" if query else "")
     return Asked(actor, request.path_params, _query(request), request.headers, request.scope["headers"], body, address)

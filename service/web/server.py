@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
 from service.domain.actors import Actor, person_of
-from service.errors import Message
+from service.errors import Message, NotFound
 from service.web import (
     audit,
     confirmations,
@@ -24,6 +25,7 @@ from service.web import (
     keeping,
     matching,
     operations,
+    proofs,
     registrations,
     runs,
     sessions,
@@ -34,7 +36,7 @@ from service.web import (
 )
 from service.web.errors import INTERNAL, problem
 from service.web.pages.table import PAGES
-from service.web.pages.view import SESSION
+from service.web.pages.view import SESSION, failed
 from service.web.parts import Parts
 from service.web.routing import (
     METRICS,
@@ -46,7 +48,7 @@ from service.web.routing import (
     Endpoint,
     Pools,
     Route,
-    later,
+    asked_of,
     need,
     request_id,
     respond,
@@ -82,6 +84,7 @@ ROUTES: Final[Sequence[Route]] = (
     Route("GET", f"{API}/runs/{{id}}/stdout", _SEE, runs.show_stdout),
     Route("GET", f"{API}/runs/{{id}}/stderr", _SEE, runs.show_stderr),
     Route("GET", f"{API}/runs/{{id}}/events", _SEE, following.follow),
+    Route("GET", f"{API}/runs/{{id}}/proof", _SEE, proofs.prove_run),
     Route("POST", f"{API}/runs/{{id}}/cancel", ("exec", "admin"), runs.cancel),
     Route("GET", f"{API}/confirmations", _ASK, confirmations.list_confirmations),
     Route("GET", f"{API}/confirmations/{{id}}", _ASK, confirmations.show_confirmation),
@@ -95,6 +98,10 @@ ROUTES: Final[Sequence[Route]] = (
     ),
     Route("GET", f"{API}/audit", _READ, audit.list_entries),
     Route("GET", f"{API}/audit/entries/{{index}}", _READ, audit.show_entry),
+    Route("GET", f"{API}/audit/checkpoint", _READ, proofs.show_checkpoint),
+    Route("GET", f"{API}/audit/proof/{{index}}", _READ, proofs.prove_entry),
+    Route("GET", f"{API}/audit/consistency", _READ, proofs.prove_growth),
+    Route("POST", f"{API}/audit/verify", _READ, proofs.verify, "sync"),
     Route("GET", f"{API}/audit/anchors", _READ, keeping.list_anchors),
     Route("POST", f"{API}/audit/purge-output", _ADMIN, keeping.purge_output, takes_body=True),
     Route("GET", f"{API}/backup", _ADMIN, keeping.back_up, "sync"),
@@ -111,11 +118,6 @@ ROUTES: Final[Sequence[Route]] = (
     Route("DELETE", f"{API}/sessions/{{id}}", _ADMIN, sessions.end),
     Route("POST", f"{API}/sign-in-links", _ADMIN, sessions.make_link),
     # Named by the contract, not built yet: 503 `not-available` to whoever may ask.
-    Route("GET", f"{API}/runs/{{id}}/proof", _SEE, later),
-    Route("GET", f"{API}/audit/checkpoint", _READ, later),
-    Route("GET", f"{API}/audit/proof/{{index}}", _READ, later),
-    Route("GET", f"{API}/audit/consistency", _READ, later),
-    Route("POST", f"{API}/audit/verify", _READ, later),
     Route("GET", f"{API}/events", _SEE, events.listen),
 )
 
@@ -150,7 +152,7 @@ def create_application(
         by_path.setdefault(route.path, {})[route.method] = Endpoint(route, parts, pools, authenticate, limit)
     starlette = Starlette(
         routes=[StarletteRoute(path, _Resource(endpoints)) for path, endpoints in by_path.items()],
-        exception_handlers={HTTPException: _http_error, Exception: _internal},
+        exception_handlers={HTTPException: partial(_http_error, parts), Exception: _internal},
         lifespan=lifespan,
     )
     starlette.router.redirect_slashes = False  # a 307 loses a webhook's body (facts/platform.md)
@@ -235,9 +237,11 @@ def _host_of(header: str) -> str:
     return match.group(1) if match else ""
 
 
-async def _http_error(_request: Request, error: Exception) -> Response:
+async def _http_error(parts: Parts, request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = Message("没有这个地址。", "There is nothing at this address.") if status == 404 else INTERNAL
+    if status == 404 and "text/html" in request.headers.get("accept", "") and not request.url.path.startswith(API):
+        return respond(failed(parts, NotFound(message), asked_of(request, NOBODY)))
     return respond(
         Answer(problem(status, "not-found" if status == 404 else "error", message), status, media_type=PROBLEM)
     )

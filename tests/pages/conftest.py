@@ -75,4 +75,4 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 @pytest.fixture(scope="session")
 def person(house: House) -> Person:
     """Somebody who may everything."""
-    return signed_in(house.desk, *ALL)
+    return signed_in(house.desk, *ALL, sub="7")

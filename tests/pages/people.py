@@ -1,5 +1,6 @@
 """Somebody at a browser, without one: a session's cookie, the forms of a page, and what a browser sends along."""
 
+import itertools
 import re
 from html import unescape
 from typing import Any
@@ -9,6 +10,7 @@ import httpx
 from service.web.pages.view import SESSION
 from tests.web.desk import Desk
 
+_NUMBERS = itertools.count()
 TOKEN = re.compile(r'name="token" value="([0-9a-f]{32})"')
 
 
@@ -56,7 +58,7 @@ def words_of(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
-def signed_in(desk: Desk, *scopes: str, language: str = "zh-CN", sub: str = "7") -> Person:
-    """Somebody whom the forge let in with these scopes."""
-    _, cookie = desk.bitong.sessions.open(sub, "冰朔", scopes, "forgejo")
+def signed_in(desk: Desk, *scopes: str, language: str = "zh-CN", sub: str | None = None) -> Person:
+    """Somebody whom the forge let in with these scopes; another person each time unless it is said who."""
+    _, cookie = desk.bitong.sessions.open(sub or f"p-{next(_NUMBERS)}", "冰朔", scopes, "forgejo")
     return Person(desk, cookie, language)

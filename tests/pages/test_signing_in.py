@@ -10,7 +10,7 @@ import pytest
 from service.domain.actors import person_of
 from service.web.pages.table import PAGES
 from service.web.pages.view import SESSION
-from service.web.people import Sessions
+from service.web.people import MOST, Sessions
 from tests.harness.definitions import tool_text
 from tests.pages.conftest import ALL, House
 from tests.pages.people import Person, signed_in
@@ -125,6 +125,16 @@ def test_a_person_may_what_their_living_sessions_may(house: House) -> None:
         held.append(standing("person:43"))
 
     assert [actor and actor.scopes for actor in held] == [{"read", "exec"}, {"exec"}, None]
+
+
+def test_the_oldest_of_too_many_sessions_gives_way(house: House) -> None:
+    """Every table has a bound; whoever signs in again and again ends what they began first."""
+    sessions = house.desk.bitong.sessions
+    cookies = [sessions.open("45", "busy", ("read",), "forgejo")[1] for _ in range(MOST + 2)]
+
+    living = [sessions.find(cookie) is not None for cookie in cookies]
+
+    assert living == [False, False, *[True] * MOST]
 
 
 def test_opening_and_closing_are_in_the_record_without_the_cookie(house: House) -> None:

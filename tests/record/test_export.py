@@ -229,8 +229,8 @@ def test_the_command_line_writes_a_whole_file_or_none(desk, somebody, tmp_path):
     file = tmp_path / "log.ndjson"
     assert file.stat().st_mode & 0o777 == 0o600
     entries = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [entry["index"] for entry in entries if "index" in entry] == list(
-        range(entries[-1].get("index", -2) + 1)
-    ) or ("checkpoint" in entries[-1])
+    indexes = [entry["index"] for entry in entries if "index" in entry]
+    assert indexes == list(range(len(indexes)))
+    assert len(indexes) > 20
     assert {row["type"] for row in csv.DictReader(io.StringIO(table.stdout))} == {"run.finished"}
     assert list(tmp_path.iterdir()) == [file]

@@ -8,7 +8,7 @@ from service.domain.audit import TYPES
 from service.domain.runs import ENDED
 from service.web.described import keeping
 from service.web.described.forms import Schema, listing, many, nullable, record, ref, text, texts, whole
-from service.web.described.words import LATER, PLAIN, Body, Text, between, here_is
+from service.web.described.words import PLAIN, Body, Text, between, here_is
 
 
 def schemas() -> dict[str, Schema]:
@@ -259,7 +259,6 @@ def _confirmation() -> Schema:
             "answerer": nullable(ref("Actor")),
             "self": {"type": ["boolean", "null"], "description": "True when asker and answerer are one."},
         },
-        **LATER,
     )
 
 

@@ -337,7 +337,12 @@ def _others() -> dict[str, dict[str, Any]]:
         "revoked_at": None,
     }
     repository = {"state": "ok", "revision": 3, "tools": 5, "looked_at": _AT, "looked_age_s": 12}
-    parts = {"database": {"state": "ok"}, "repository": repository, "shell": {"state": "bubblewrap"}}
+    parts: dict[str, Any] = {
+        "database": {"state": "ok"},
+        "checkpoints": {"state": "ok"},
+        "repository": repository,
+        "shell": {"state": "bubblewrap"},
+    }
     first = {"ready": False, "parts": parts | {"repository": {"state": "first-look"}}}
     return {
         "Health": {"up": {"ok": True}},

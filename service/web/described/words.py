@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from service.errors import Message
 from service.web.described.forms import Schema, text, whole
@@ -11,7 +11,6 @@ from service.web.routing import JSON
 
 PLAIN: Final = "text/plain"
 EVENTS: Final = "text/event-stream"
-LATER: Final[Mapping[str, Any]] = {"x-not-available-yet": True}
 
 SAID: Final[Mapping[int, Message]] = {
     400: Message("请求的形式不对。", "The request has the wrong shape."),

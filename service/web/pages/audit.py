@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from service.domain.audit import TYPES
 from service.errors import BitongError, Invalid, NotFound
-from service.web import audit, proofs
+from service.web import audit, keeping, proofs
 from service.web.pages.view import View
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
@@ -62,7 +62,7 @@ def _listed(view: View, report: Mapping[str, Any] | None, *, reads_query: bool =
     shown: dict[str, Any] = {"items": [], "next": None}
     wrong: dict[str, str] = {}
     try:
-        shown = view.api(audit.list_entries, **filters)
+        shown = view.api(audit.list_entries, **filters | view.actor_named(filters.get("actor")))
     except Invalid as error:
         wrong = {problem["param"]: view.told(problem) for problem in error.facts["problems"]}
     return view.render(
@@ -74,6 +74,8 @@ def _listed(view: View, report: Mapping[str, Any] | None, *, reads_query: bool =
         wrong=wrong,
         types=TYPES,
         checkpoint=_checkpoint(view),
+        anchors=view.api(keeping.list_anchors, limit=5)["items"],
+        bytes=view.parts.database.bytes(),
         report=report,
         findings=[json.dumps(one, ensure_ascii=False) for one in report["findings"]] if report else [],
     )

@@ -1,8 +1,9 @@
 """What every page says at its top when it holds: the repository is late, the disk is full, something waits for a yes."""
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from service.web import confirmations, operations
 
@@ -14,7 +15,8 @@ MOST: Final = 99
 
 def of(view: "View", count: int) -> list[dict[str, str]]:
     """`[{text, link, kind}]`, the worst first."""
-    found = [*_repository(view), *_disk(view)]
+    states = view.api(operations.readyz)["parts"]
+    found = [*_repository(view, states["repository"]), *_disk(view), *_others(view, states)]
     if count:
         shown = f"{MOST}+" if count > MOST else str(count)
         text = view.say(f"{shown} 个操作等待确认", f"{shown} to confirm")
@@ -36,8 +38,20 @@ def _disk(view: "View") -> list[dict[str, str]]:
     return [{"text": text, "link": "", "kind": "bad"}]
 
 
-def _repository(view: "View") -> list[dict[str, str]]:
-    told = view.api(operations.readyz)["parts"]["repository"]
+def _others(view: "View", states: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Parts that say they are not well (cases.md R12: a missing key), in the words of `/readyz`."""
+    unwell = {
+        name: told["state"]
+        for name, told in states.items()
+        if name not in ("database", "repository", "shell") and told["state"] not in ("ok", "not-configured")
+    }
+    return [
+        {"text": view.say(f"{name} 不正常：{state}", f"{name} is not well: {state}"), "link": "/audit", "kind": "bad"}
+        for name, state in unwell.items()
+    ]
+
+
+def _repository(view: "View", told: Mapping[str, Any]) -> list[dict[str, str]]:
     state, since = told["state"], told.get("since")
     if state == "not-configured":
         text = view.say(

@@ -21,7 +21,7 @@ def show_list(parts: Parts, asked: Asked) -> Answer:
     filters: dict[str, Any] = {
         name: asked.query[name].strip() for name in _FILTERS if asked.query.get(name, "").strip()
     }
-    wanted = filters | ({"actor": _actor(view, filters["actor"])} if "actor" in filters else {})
+    wanted = filters | view.actor_named(filters.get("actor"))
     shown: dict[str, Any] = {"items": [], "next": None}
     wrong: dict[str, str] = {}
     try:
@@ -83,12 +83,6 @@ def _stream(run: Mapping[str, Any], name: str) -> dict[str, Any]:
         "is_whole": len(text) <= INLINE and not run["truncated"],
         "exact": f"{prefix}_b64" not in run,
     }
-
-
-def _actor(view: View, said: str) -> str:
-    """An actor by its own name, or by how people call it."""
-    named = [token for token in view.parts.authority.all_tokens() if token.name == said]
-    return f"token:{named[0].id}" if named else said
 
 
 def _without_cursor(filters: Mapping[str, str]) -> dict[str, str]:

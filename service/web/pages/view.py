@@ -179,6 +179,13 @@ class View:
             return self.say(own[actor])
         return self.parts.authority.called(actor) or actor
 
+    def actor_named(self, said: str | None) -> dict[str, str]:
+        """The filter `actor` for what a person wrote: an actor's own name, or how people call it."""
+        if said is None:
+            return {}
+        named = [token for token in self.parts.authority.all_tokens() if token.name == said]
+        return {"actor": f"token:{named[0].id}" if named else said}
+
     def commit(self, commit: str) -> Markup:
         """A commit: eight digits, on the forge where it is known."""
         address = self.parts.people.commits
