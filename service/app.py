@@ -70,6 +70,10 @@ def _run(bitong: Bitong, listener: socket.socket) -> None:
                 "1 while the repository cannot be read",
                 lambda: float(bitong.ingest.trouble is not None),
             ),
+            "anchor_trouble": (
+                "1 while checkpoints cannot be anchored",
+                lambda: float(bitong.anchors is not None and bitong.anchors.state != "ok"),
+            ),
         }
     )
 

@@ -104,6 +104,7 @@ class Bitong:
         self._open_log()
         self.checkpoints = Checkpoints(self.database, self.folder)
         self.checkpoints.open()
+        self.anchors = building.anchors(settings, self.folder, self.database, self.checkpoints)
 
     def _execution(self) -> Execution:
         settings = self.settings
@@ -150,6 +151,8 @@ class Bitong:
         self.checkpoints.start()
         self.matching.start()
         self.retention.start()
+        if self.anchors is not None:
+            self.anchors.start()
         if self.mirror is not None:
             self.worker.start()
         else:
@@ -168,6 +171,8 @@ class Bitong:
         self.stop_looking()
         self.matching.stop()
         self.retention.stop()
+        if self.anchors is not None:
+            self.anchors.stop()
         self.checkpoints.stop()
         self.database.close()
         self.folder.unlock()
@@ -223,6 +228,7 @@ class Bitong:
             feed=self.feed,
             checkpoint=self.checkpoints.covering,
             checkpoints=self.checkpoints,
+            anchors=self.anchors,
             verification=Verification(self.database.path, lambda: self.checkpoints.keys),
             warn=self._warn,
             schema=tool_schema,

@@ -17,11 +17,13 @@ from service.execution.executors.rlimits import ToolLimits
 from service.execution.executors.sandbox import Sandbox
 from service.execution.executors.shell import ShellExecutor
 from service.execution.operations import Operations
+from service.intake.anchors.part import Anchors
 from service.intake.identity import RepositoryIdentity
 from service.intake.mirror.looking import Mirror
 from service.settings import Settings
 from service.store import restoring
 from service.store.backup import forget_parts
+from service.store.checkpointing import Checkpoints
 from service.store.database import Database
 from service.store.folder import DataFolder
 from service.store.migrations import ensure_schema
@@ -49,6 +51,22 @@ def retention(settings: Settings, database: Database) -> Retention:
         keep_days=settings.keep_output_days,
         keep_bytes=settings.keep_output_bytes,
         most_bytes=settings.max_database_bytes,
+    )
+
+
+def anchors(settings: Settings, folder: DataFolder, database: Database, checkpoints: Checkpoints) -> Anchors | None:
+    """What commits checkpoints to a repository; None where none is named."""
+    if settings.anchor_repository_url is None:
+        return None
+    return Anchors(
+        database,
+        checkpoints,
+        url=settings.anchor_repository_url,
+        branch=settings.anchor_branch,
+        username=settings.anchor_repository_username,
+        token=reveal(settings.anchor_repository_token),
+        interval_s=float(settings.anchor_interval_s),
+        behind=lambda known: restoring.hold(folder, database, known),
     )
 
 

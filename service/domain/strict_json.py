@@ -28,6 +28,17 @@ def loads(content: bytes) -> Any:
         raise NotJson("nested too deep") from None
 
 
+def is_text(value: Any) -> bool:
+    """Whether it is a text that UTF-8 can write: JSON's escapes can name half a character, which nothing can keep."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):

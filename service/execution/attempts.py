@@ -85,7 +85,7 @@ class Attempts:
         if asked is not None and asked.answered_at and transaction.now >= later(asked.answered_at, self._ttl_s):
             raise Conflict(_STALE, code="confirmation-expired")
         if ongoing.cancel.asked() and ongoing.waiting is not None:
-            raise cancelled()
+            raise cancelled(ongoing.cancelled_by)
         if ongoing.key is not None and ongoing.waiting is None:
             keys.claim(transaction, ongoing.key, ongoing.run_id)
         return run_steps.start(transaction, ongoing.asked, node, ongoing.waiting)
@@ -164,9 +164,11 @@ def rights_ended() -> Conflict:
     )
 
 
-def cancelled() -> Conflict:
-    """The refusal of a call that was cancelled before its turn came."""
-    return Conflict(Message("开始之前已取消。", "It was cancelled before it began."), code="cancelled")
+def cancelled(by: str | None) -> Conflict:
+    """The refusal of a call that was cancelled before it began, and by whom."""
+    return Conflict(
+        Message(f"开始之前已由 {by} 取消。", f"It was cancelled by {by} before it began."), code="cancelled"
+    )
 
 
 _TOKEN_ENDED: Final = Message("令牌已失效。", "The token has ended.")

@@ -21,7 +21,7 @@ from service.domain.confirmations import (
 from service.domain.runs import Run
 from service.domain.times import later, now
 from service.errors import Conflict, Forbidden, Message, NotFound
-from service.execution.attempts import Standing
+from service.execution.attempts import Standing, cancelled
 from service.execution.limits import busy
 from service.execution.ongoing import Ongoing
 from service.store import confirmations as rows
@@ -146,13 +146,13 @@ class Confirmations:
         """Answer no; what waited is refused. Raises as `approve` does."""
         return self._decide(confirmation_id, actor, "rejected", reason).answered
 
-    def drop(self, run_id: str, reason: str) -> bool:
-        """End the question of a waiting run, as when its asker takes it back; False when none waits."""
+    def withdraw(self, run_id: str, by: Actor) -> bool:
+        """End the question of a waiting run that somebody cancelled; False when none waits."""
 
         def work(transaction: Transaction) -> list[str]:
             waiting = [asked for asked in rows.waiting(transaction.connection) if asked.run == run_id]
             for asked in waiting:
-                _end(transaction, asked, "dropped", SYSTEM, reason)
+                _end(transaction, asked, "dropped", by.name, "cancelled", cancelled(by.name))
             return [asked.id for asked in waiting]
 
         dropped = self._database.write(work)
@@ -205,7 +205,7 @@ class Confirmations:
             if not may_answer(actor, asked, allow_self=self._allow_self):
                 raise Forbidden(_FOUR_EYES, code="self-confirmation")
             if asked.state != "waiting":
-                raise _over(asked.state)
+                raise _too_late(asked)
             ending = self._ending(asked, changed=_changed(transaction, asked), moment=transaction.now)
             if ending is None:
                 ending = (state, actor.name, reason and reason[:REASON_CHARACTERS])
@@ -258,16 +258,23 @@ def _changed(transaction: Transaction, asked: Confirmation) -> bool:
     return tools.active_version_id(transaction, asked.tool) != asked.version_id
 
 
-def _end(transaction: Transaction, asked: Confirmation, state: str, by: str, reason: str | None) -> Run:
-    """Write how it ended, and what that means for its run: queued, or refused."""
+def _end(
+    transaction: Transaction,
+    asked: Confirmation,
+    state: str,
+    by: str,
+    reason: str | None,
+    cause: Conflict | None = None,
+) -> Run:
+    """Write how it ended, and what that means for its run: queued, or refused, for this cause where one is given."""
     run = runs.run(transaction.connection, asked.run)
     assert run is not None
     rows.answer(transaction, asked, state, by, reason)
     if state == "approved":
         run_steps.move(transaction, run.seq, "queued")
         return run
-    code = REFUSED_BY[state]
-    message = REFUSALS[state]
+    code = REFUSED_BY[state] if cause is None else cause.code
+    message = REFUSALS[state] if cause is None else cause.message
     waiting = Waiting(run.seq, run.created_at)
     run_steps.refuse(transaction, _asked(transaction, run), code=code, message=message, problems=[], waiting=waiting)
     return run
@@ -283,18 +290,14 @@ def _unknown() -> NotFound:
     return NotFound(Message("没有这个确认请求。", "There is no such confirmation."), code="unknown-confirmation")
 
 
-def _over(state: str) -> Conflict:
-    zh, en = _STATES[state]
-    return Conflict(Message(f"这个确认请求{zh}。", f"The confirmation {en}."), code=f"confirmation-{state}")
-
-
-def _too_late(answered: Confirmation) -> Conflict:
-    """What the answerer is told whose answer came too late."""
-    if answered.state == "dropped" and answered.reason != "rights-ended":
+def _too_late(asked: Confirmation) -> Conflict:
+    """What the answerer is told of one that ended before: as it was answered, or why it had to end."""
+    if asked.state == "dropped" and asked.reason == "definition-changed":
         return Conflict(REFUSALS["dropped"], code="definition-changed")
-    if answered.state == "dropped":
+    if asked.state == "dropped" and asked.reason == "rights-ended":
         return Conflict(_RIGHTS, code="rights-ended")
-    return _over(answered.state)
+    zh, en = _STATES[asked.state]
+    return Conflict(Message(f"这个确认请求{zh}。", f"The confirmation {en}."), code=f"confirmation-{asked.state}")
 
 
 REFUSALS: Final[Mapping[str, Message]] = {

@@ -105,7 +105,7 @@ class Execution:
 
     def cancel(self, run_id: str, by: Actor) -> bool:
         """Ask a run to end, wherever it stands; False when it is over."""
-        return self.turns.cancel(run_id, by) or self.confirmations.drop(run_id, "cancelled")
+        return self.turns.cancel(run_id, by) or self.confirmations.withdraw(run_id, by)
 
     # Its life.
 
@@ -133,7 +133,9 @@ class Execution:
 
     def _answer(self, request: ExecRequest, actor: Actor) -> Stand:
         for attempt in range(_TRIES + 1):
-            if request.key is not None and (kept := self._kept(request, actor)) is not None:
+            # A call with a mistake beside its parameters is no repeat, and its refusal stands for none: once mended it
+            # is the same call as far as a key can tell.
+            if request.key is not None and not request.problems and (kept := self._kept(request, actor)) is not None:
                 return kept
             # The Index in memory and the database differ for a moment: then what is in the database decides. A call that
             # arrives while a look publishes has waited for nothing: it runs what is active now.
@@ -208,7 +210,8 @@ class Execution:
         """Record a call that may not run; a key stands for its refusal too, unless that is what is wrong with it."""
         self._refusals.check(actor.name)
         self._refusals.note(actor.name)
-        key = None if cause.code == reused().code else self._repeats.key_of(request, actor, version)
+        keyless = cause.code == reused().code or request.problems
+        key = None if keyless else self._repeats.key_of(request, actor, version)
         return _Refused(refuse(self._database, self._asked(request, actor, version, request.params), cause, key=key))
 
     def _asked(

@@ -254,8 +254,8 @@ class Matching:
         """A matcher of the registry and the lessons as they are now, where either changed."""
         index, built, taught = self._index(), self._built, self._taught
         if built is None or built.index is not index or anew:
-            self.teaching.forget_ended()
             versions = {tool.name: tool.version for tool in index.named(_EVERYBODY) if active(tool) and tool.version}
+            self.teaching.forget_ended(None if built is None else _changed(built, versions))
             definitions = [version.definition for version in versions.values()]
             if self._embeddings is not None:
                 self._embeddings.learn_soon(definitions)
@@ -294,8 +294,12 @@ def _carried(before: _Built | None, versions: Mapping[str, ToolVersion]) -> dict
     """What resembled what and did not change, neither the one nor the other."""
     if before is None:
         return {}
-    same = {name for name, version in versions.items() if _same(before.versions.get(name), version)}
+    same = versions.keys() - _changed(before, versions)
     return {name: other for name, other in before.resembling.items() if {name, other} <= same}
+
+
+def _changed(before: _Built, versions: Mapping[str, ToolVersion]) -> set[str]:
+    return {name for name, version in versions.items() if not _same(before.versions.get(name), version)}
 
 
 def _resembling(built: _Built, name: str, actor: Actor) -> str | None:

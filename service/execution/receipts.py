@@ -1,10 +1,10 @@
 """A run as its caller is told of it, made from what was just written instead of read again."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from service.domain.audit import AuditEntry
-from service.domain.executors import Outcome
+from service.domain.executors import Outcome, ParameterProblem
 from service.domain.runs import PROBLEMS_BYTES, Run
 from service.errors import Message
 from service.store.run_steps import Asked, Begun
@@ -15,10 +15,16 @@ def within_bytes(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept, size = [], 2
     for problem in problems:
         size += len(str(problem).encode("utf-8", "replace")) + 1
-        if size > PROBLEMS_BYTES:
+        if size > PROBLEMS_BYTES - len(str(_MORE).encode()):
+            kept.append(_MORE)
             break
         kept.append({name: _clean(value) for name, value in problem.items()})
     return kept
+
+
+_MORE: Final = ParameterProblem(
+    "", "too-many-problems", "还有更多问题，没有保存。", "There were more problems, which are not kept."
+).as_json()
 
 
 def _clean(value: Any) -> Any:

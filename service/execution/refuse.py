@@ -16,13 +16,14 @@ def refuse(
 
     Raises CannotRecord, or keys.Taken.
     """
-    problems = within_bytes(cause.facts.get("problems", []))
+    told = cause.facts.get("problems", [])
+    kept = within_bytes(told)
 
     def work(transaction: Transaction) -> Begun:
         if key is not None:
             keys.claim(transaction, key, asked.run_id)
         return run_steps.refuse(
-            transaction, asked, code=cause.code, message=cause.message, problems=problems, waiting=waiting
+            transaction, asked, code=cause.code, message=cause.message, problems=kept, waiting=waiting
         )
 
-    return refused_run(database.write(work), asked, cause.code, cause.message, problems)
+    return refused_run(database.write(work), asked, cause.code, cause.message, told)

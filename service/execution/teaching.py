@@ -6,7 +6,7 @@ commit. A crash in between loses lessons of runs that named no match; the others
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from service.domain.index import Index
@@ -110,14 +110,17 @@ class Teaching:
                     found.setdefault(one.tool, []).append(one.intent)
         return found
 
-    def forget_ended(self) -> None:
-        """What was learned ends with the tool, or when the tool does something else (cases.md I1)."""
+    def forget_ended(self, fresh: Collection[str] | None) -> None:
+        """What was learned ends with the tool, or when the tool does something else (cases.md I1).
+
+        `fresh`: tools that changed since this was done last; None: any may have.
+        """
         with self._database.read() as connection:
             learned = {one.tool for one in matching.everything_learned(connection)}
             grounds = self._grounds(learned)
-            gone = any(matching.ended(connection, grounds).values())
+            gone = any(matching.ended(connection, grounds, fresh).values())
         if gone:
-            self._database.write(lambda transaction: matching.forget_ended(transaction, grounds))
+            self._database.write(lambda transaction: matching.forget_ended(transaction, grounds, fresh))
 
     def _grounds(self, names: set[str]) -> dict[str, str]:
         """What those of the tools that are active do now."""

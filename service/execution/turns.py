@@ -147,7 +147,7 @@ class Turns:
         ongoing.cancelled_by = by.name
         ongoing.cancel.ask()
         if self._queue.remove(ongoing):
-            self.turn_away(ongoing, cancelled())
+            self.turn_away(ongoing, cancelled(by.name))
         return True
 
     def under_way(self, run_id: str) -> Ongoing | None:

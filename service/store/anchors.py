@@ -1,6 +1,6 @@
 """Where checkpoints were committed outside, as rows (contract/audit.md, Anchors)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, delete, insert, select
@@ -28,8 +28,8 @@ class Anchor:
         return {name: getattr(self, name) for name in ("size", "at", "repository", "branch", "commit")}
 
 
-def add(transaction: Transaction, anchor: Anchor, root: bytes) -> int:
-    """Write it with its entry, whose index it answers; the oldest beyond KEPT go."""
+def add(transaction: Transaction, anchor: Anchor, root: bytes) -> Anchor:
+    """Write it with its entry; answers it with its time. The oldest beyond KEPT go."""
     facts = {
         "size": anchor.size,
         "root": root.hex(),
@@ -37,13 +37,13 @@ def add(transaction: Transaction, anchor: Anchor, root: bytes) -> int:
         "branch": anchor.branch,
         "commit": anchor.commit,
     }
-    entry = transaction.append(Fact("checkpoint.anchored", SYSTEM, facts))
+    transaction.append(Fact("checkpoint.anchored", SYSTEM, facts))
     row = anchor.as_json() | {"commit_id": bytes.fromhex(anchor.commit), "at": transaction.now}
     del row["commit"]
     transaction.connection.execute(insert(anchors), row)
     old = select(anchors.c.seq).order_by(anchors.c.seq.desc()).limit(1).offset(KEPT).scalar_subquery()
     transaction.connection.execute(delete(anchors).where(anchors.c.seq <= old))
-    return entry.index
+    return replace(anchor, at=transaction.now)
 
 
 def listed(connection: Connection, *, before: int | None, limit: int) -> list[Anchor]:

@@ -32,9 +32,7 @@ def snapshot(database: Path, target: Path) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        raise Unavailable(
-            Message(f"无法写入 {target}：{why}", f"Cannot write {target}: {why}"), code="cannot-write"
-        ) from None
+        raise Unavailable(Message(f"无法写入 {target}：{why}", f"Cannot write {target}: {why}")) from None
     try:
         connection = sqlite.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_MS / 1000)
         try:

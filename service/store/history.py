@@ -101,22 +101,20 @@ def blob(database: Database, blob_id: str) -> bytes | None:
     return bytes(rows[0][0]) if rows else None
 
 
-def rejected_file(connection: Connection, path: str, commit_id: str) -> tuple[str, bytes] | None:
-    """(tool, the bytes of TOOL.hdlp) of a definition that a commit brought and that was rejected; None where there is none."""
-    found = connection.execute(
-        select(rejections.c.tool, blobs.c.content)
-        .join(
-            folder_changes,
-            and_(folder_changes.c.commit_id == rejections.c.commit_id, folder_changes.c.folder == rejections.c.folder),
-        )
-        .join(
-            folder_trees,
-            and_(folder_trees.c.folder == folder_changes.c.folder, folder_trees.c.tree == folder_changes.c.tree),
-        )
+def rejected_file(connection: Connection, tool: str, commit_id: str) -> bytes | None:
+    """TOOL.hdlp of a definition that a commit brought and that was rejected; None where there is none."""
+    change = and_(folder_changes.c.commit_id == rejections.c.commit_id, folder_changes.c.folder == rejections.c.folder)
+    tree = and_(folder_trees.c.folder == folder_changes.c.folder, folder_trees.c.tree == folder_changes.c.tree)
+    found = (
+        select(blobs.c.content)
+        .select_from(rejections)
+        .join(folder_changes, change)
+        .join(folder_trees, tree)
         .join(blobs, blobs.c.id == folder_trees.c.blob)
-        .where(rejections.c.path == path, rejections.c.commit_id == bytes.fromhex(commit_id))
-    ).first()
-    return None if found is None else (found[0], bytes(found[1]))
+        .where(rejections.c.tool == tool, rejections.c.commit_id == bytes.fromhex(commit_id))
+    )
+    content = connection.execute(found.limit(1)).scalar()
+    return None if content is None else bytes(content)
 
 
 def files(database: Database, name: bytes, tree: str) -> list[ToolFile]:

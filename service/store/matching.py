@@ -1,13 +1,13 @@
 """Matches and what they taught, as rows: what was asked and answered, and the intents learned for each tool."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, func, insert, select, text, update
 
 from service.domain.audit import SYSTEM, Fact
 from service.domain.search.learned import LearnedIntent, kept
@@ -117,7 +117,8 @@ def teach(transaction: Transaction, lesson: Lesson) -> bool:
     if found is None or found.actor != lesson.actor:
         return False
     connection.execute(update(matches).where(matches.c.id == lesson.match).values(taken=lesson.tool))
-    if found.intent == "" or _ended_since(connection, lesson.tool, lesson.start_index):
+    ended_since = _ended_since(connection, lesson.tool, lesson.start_index)
+    if found.intent == "" or ended_since or _came_back(connection, lesson.tool, lesson.run):
         return False
     if _is_no_news(connection, lesson, found.intent, transaction.now):
         return False
@@ -190,24 +191,51 @@ def forget(transaction: Transaction, gone: Iterable[Learned], why: str, actor: s
         transaction.connection.execute(delete(learned_intents).where(learned_intents.c.seq.in_(seqs)))
 
 
-def ended(connection: Connection, grounds: Mapping[str, str]) -> dict[str, list[Learned]]:
-    """What no longer holds, by why: `removed`, or `changed`. `grounds`: what each active tool does now, by name."""
+# Whether the folder was gone at a commit between the version that a run ran and the one that is active: a name that was
+# removed and came back in one look leaves no other trace. Commits are kept parents first.
+_CAME_BACK: Final = text("""
+    SELECT EXISTS (
+        SELECT 1 FROM runs
+        JOIN tool_versions AS ran ON ran.id = runs.version_id JOIN commits AS before ON before.id = ran.commit_id
+        JOIN tools ON tools.name = runs.tool
+        JOIN tool_versions AS active ON active.id = tools.version_id JOIN commits AS after ON after.id = active.commit_id
+        JOIN commits AS between_them ON between_them.seq > before.seq AND between_them.seq < after.seq
+        JOIN folder_changes AS changes ON changes.commit_id = between_them.id AND changes.folder = :folder
+        WHERE runs.id = :run AND active.id <> ran.id AND changes.tree IS NULL
+    )
+""")
+
+
+def _came_back(connection: Connection, tool: str, run: str) -> bool:
+    return bool(connection.execute(_CAME_BACK, {"folder": tool.encode(), "run": run}).scalar())
+
+
+def ended(
+    connection: Connection, grounds: Mapping[str, str], fresh: Collection[str] | None
+) -> dict[str, list[Learned]]:
+    """What no longer holds, by why: `removed`, or `changed`.
+
+    `grounds`: what each active tool does now, by name. `fresh`: tools that changed since this was asked last; None: any may
+    have.
+    """
     entries = log_entries.c
     since = (entries.tool == learned_intents.c.tool, entries.idx > learned_intents.c.learn_index)
     gone = exists().where(*since, entries.type.in_(_ENDS)).label("gone")
     found: dict[str, list[Learned]] = {"removed": [], "changed": []}
-    for row in connection.execute(select(learned_intents, gone)):
+    for row in connection.execute(select(learned_intents, gone)).all():
         one = _learned(row)
         if row.gone or one.tool not in grounds:
             found["removed"].append(one)
         elif one.intent.ground != grounds[one.tool]:
             found["changed"].append(one)
+        elif (fresh is None or one.tool in fresh) and _came_back(connection, one.tool, one.run):
+            found["removed"].append(one)
     return found
 
 
-def forget_ended(transaction: Transaction, grounds: Mapping[str, str]) -> None:
-    """Forget what no longer holds."""
-    for why, found in ended(transaction.connection, grounds).items():
+def forget_ended(transaction: Transaction, grounds: Mapping[str, str], fresh: Collection[str] | None) -> None:
+    """Forget what no longer holds; parameters as `ended` has them."""
+    for why, found in ended(transaction.connection, grounds, fresh).items():
         forget(transaction, found, why, SYSTEM)
 
 

@@ -22,6 +22,7 @@ from service.domain.times import now
 from service.errors import BitongError, Message, Unavailable, UsageError
 from service.store import confirmations, log, proofs, run_steps, runs
 from service.store.backup import snapshot
+from service.store.checkpointing import NOTE_FILE
 from service.store.database import Database, Transaction
 from service.store.folder import DataFolder
 from service.store.migrations import known_revisions, revision
@@ -30,7 +31,6 @@ from service.store.sqlite import reader_engine
 from service.store.tables import idempotency_keys, sign_in_links
 
 MARK: Final = "restored"  # a file in the data folder: a backup stands here that nobody acknowledged yet
-NOTE_FILE: Final = "checkpoint"
 _PARTS: Final = ("bitong.db", "bitong.db-wal", "bitong.db-shm")
 _COMING: Final = ".restoring"
 

@@ -55,7 +55,7 @@ def _decision(body: bytes) -> tuple[bool, str | None]:
     if not isinstance(shape, dict) or not {"decision"} <= shape.keys() <= {"decision", "reason"}:
         raise _malformed()
     reason = shape.get("reason")
-    if shape["decision"] not in ("approve", "reject") or not (reason is None or isinstance(reason, str)):
+    if shape["decision"] not in ("approve", "reject") or not (reason is None or strict_json.is_text(reason)):
         raise _malformed()
     return shape["decision"] == "approve", reason
 

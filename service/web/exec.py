@@ -78,7 +78,7 @@ def _object(content: bytes) -> dict[str, Any]:
 def _check_intent(body: Mapping[str, Any]) -> None:
     if "tool" in body or "intent" not in body:
         raise _neither()
-    if not isinstance(body["intent"], str):
+    if not strict_json.is_text(body["intent"]):
         raise _malformed("intent 应为文本", "intent takes a text")
     unknown = [name for name in body if name not in _INTENT_FIELDS]
     if unknown:

@@ -4,6 +4,7 @@ import time
 from datetime import datetime
 from typing import Any
 
+from service.intake.anchors.part import Anchors
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
 
@@ -22,6 +23,8 @@ def readyz(parts: Parts, _asked: Asked) -> Answer:
         "checkpoints": {"state": parts.checkpoints.state},
         "shell": {"state": parts.shell_state()},
     }
+    if parts.anchors is not None:
+        states["anchors"] = _anchors(parts.anchors)
     return Answer({"ready": ready, "parts": states}, 200 if ready else 503)
 
 
@@ -40,6 +43,13 @@ def schema(parts: Parts, _asked: Asked) -> Answer:
 def openapi(parts: Parts, _asked: Asked) -> Answer:
     """The OpenAPI 3.1 document of this API."""
     return Answer(parts.openapi(), headers={"Cache-Control": "public, max-age=300"})
+
+
+def _anchors(anchors: Anchors) -> dict[str, Any]:
+    shape: dict[str, Any] = {"state": anchors.state}
+    if anchors.last is not None:
+        shape |= {"since": anchors.last.at, "age_s": _age_s(anchors.last.at)}
+    return shape
 
 
 def _repository(parts: Parts) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from service.domain.definitions import Definition, Problem
 from service.domain.index import Index
 from service.execution.execute import Execution
 from service.execution.matching import Matching
+from service.intake.anchors.part import Anchors
 from service.intake.ingest import Ingest
 from service.intake.receive import Receiver
 from service.intake.worker import Worker
@@ -45,6 +46,7 @@ class Parts:
     feed: Feed
     checkpoint: Callable[[int], str | None]  # the newest signed note that covers an entry
     checkpoints: Checkpoints
+    anchors: Anchors | None  # None where no repository was named for them
     verification: Verification
     warn: Callable[[Definition], list[Problem]]
     schema: Callable[[], dict[str, Any]]

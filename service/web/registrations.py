@@ -35,15 +35,15 @@ def list_rejections(parts: Parts, asked: Asked) -> Answer:
 
 def show_rejected(parts: Parts, asked: Asked) -> Answer:
     """The bytes of a rejected TOOL.hdlp as its commit holds them, so that the problems' lines can be looked at."""
-    check_names(asked, ("path", "commit"))
-    path, commit = asked.query.get("path", ""), asked.query.get("commit", "")
-    found = None
-    if re.fullmatch(r"[0-9a-f]{40}", commit):
+    check_names(asked, ())
+    name, commit = asked.path["name"], asked.path["commit"]
+    content = None
+    if asked.actor.sees(name) and re.fullmatch(r"[0-9a-f]{40}", commit):
         with parts.database.read() as connection:
-            found = history.rejected_file(connection, path, commit)
-    if found is None or not asked.actor.sees(found[0]):
+            content = history.rejected_file(connection, name, commit)
+    if content is None:
         raise NotFound(Message("没有这个被拒绝的文件。", "There is no such rejected file."))
-    return Answer(found[1], media_type="text/plain; charset=utf-8")
+    return Answer(content, media_type="text/plain; charset=utf-8")
 
 
 def list_deliveries(parts: Parts, asked: Asked) -> Answer:

@@ -106,7 +106,7 @@ ROUTES: Final[Sequence[Route]] = (
     Route("POST", f"{API}/audit/purge-output", _ADMIN, keeping.purge_output, takes_body=True),
     Route("GET", f"{API}/backup", _ADMIN, keeping.back_up, "sync"),
     Route("GET", f"{API}/rejections", _READ, registrations.list_rejections),
-    Route("GET", f"{API}/rejections/source", _READ, registrations.show_rejected),
+    Route("GET", f"{API}/rejections/{{commit}}/{{name}}/source", _READ, registrations.show_rejected),
     Route("GET", f"{API}/deliveries", _READ, registrations.list_deliveries),
     Route("POST", f"{API}/sync", _ADMIN, registrations.sync, "sync"),
     Route("GET", f"{API}/stats", _READ, stats.show_stats),

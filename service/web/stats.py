@@ -18,14 +18,16 @@ MOST_TOOLS: Final = 100
 _WIDTH: Final = {"hour": HOUR, "day": DAY}
 _STEP: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 _USUAL: Final = {"hour": timedelta(days=1), "day": timedelta(days=30)}
-_LONGEST: Final = {"hour": timedelta(days=8), "day": timedelta(days=100)}
+_LONGEST: Final = {"hour": timedelta(days=8), "day": timedelta(days=3660)}
 
 
 def show_stats(parts: Parts, asked: Asked) -> Answer:
-    """Counts of runs made in [since, until): 24 hours by the hour unless asked otherwise, or 30 days by the day."""
+    """Counts of runs made in [since, until): 24 hours by the hour, or 30 days by the day, unless asked otherwise.
+
+    Where `by` is left out, more than eight days are counted by the day.
+    """
     check_names(asked, ("since", "until", "by", "tool"))
-    by = read_choice(asked, "by", ("hour", "day")) or "hour"
-    span = _span(asked, by)
+    by, span = _span(asked, read_choice(asked, "by", ("hour", "day")))
     with parts.database.read() as connection:
         counted = stats.by_time(connection, span, _WIDTH[by])
         durations = stats.durations(connection, span)
@@ -44,13 +46,19 @@ def show_stats(parts: Parts, asked: Asked) -> Answer:
     )
 
 
-def _span(asked: Asked, by: str) -> Span:
+def _span(asked: Asked, by: str | None) -> tuple[str, Span]:
     until = read_time(asked, "until") or now()
-    since = read_time(asked, "since") or rfc3339((datetime.fromisoformat(until) - _USUAL[by]).timestamp())
-    if datetime.fromisoformat(until) - datetime.fromisoformat(since) > _LONGEST[by]:
+    since = read_time(asked, "since") or rfc3339((_moment(until) - _USUAL[by or "hour"]).timestamp())
+    length = _moment(until) - _moment(since)
+    by = by or ("hour" if length <= _LONGEST["hour"] else "day")
+    if length > _LONGEST[by]:
         days = _LONGEST[by].days
         raise unfit("since", f"by={by} 最多 {days} 天。", f"by={by} takes {days} days at most.")
-    return Span(since, until, asked.query.get("tool"), asked.actor.tools)
+    return by, Span(since, until, asked.query.get("tool"), asked.actor.tools)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _sum(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:

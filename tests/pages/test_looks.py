@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser
@@ -47,7 +48,7 @@ def addresses(house: House) -> list[str]:
             "/tools/git-ops/versions",
             "/tools/git-ops/versions/2",
         ),
-        *("/registrations", f"/registrations/rejected?path={rejected['path']}&commit={rejected['commit']}"),
+        *("/registrations", f"/registrations/{rejected['commit']}/{quote(rejected['tool'], safe='')}"),
         *("/confirmations", f"/confirmations/{question}", "/audit", "/audit/1", "/access", "/keys", "/search?q=git"),
         *("/runs?commit=xyz", "/tools/never"),
     ]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -29,7 +30,7 @@ def filled(house: House) -> dict[str, str]:
         "/tools/{name}": "/tools/git-ops",
         "/tools/{name}/versions": "/tools/git-ops/versions",
         "/tools/{name}/versions/{number}": "/tools/git-ops/versions/2",
-        "/registrations/rejected": f"/registrations/rejected?path={commit['path']}&commit={commit['commit']}",
+        "/registrations/{commit}/{name}": f"/registrations/{commit['commit']}/{quote(commit['tool'], safe='')}",
         "/confirmations/{id}": f"/confirmations/{question}",
         "/audit/{index}": "/audit/1",
         "/search": "/search?q=%E6%8F%90%E4%BA%A4",
@@ -195,7 +196,7 @@ def test_runs_are_filtered_by_the_name_of_who_asked(house: House, person: Person
 
 def test_a_rejected_push_is_shown_at_its_line(house: House, person: Person, filled: dict[str, str]) -> None:
     """Journey 2: the file, the problem at its line, what to write instead."""
-    page = person.page(filled["/registrations/rejected"])
+    page = person.page(filled["/registrations/{commit}/{name}"])
     said = words_of(page)
 
     assert "method: nope" in said
@@ -233,6 +234,19 @@ def test_an_unknown_thing_is_a_page_with_the_requests_id(house: House, person: P
         assert answer.headers["X-Request-Id"] in answer.text
 
 
+def test_an_address_that_is_not_there_is_a_page_for_browsers_and_json_for_programs(
+    house: House, person: Person
+) -> None:
+    browser, program = person.get("/nowhere", headers={"Accept": "text/html"}), person.get("/nowhere")
+    api = person.get("/api/v1/nowhere", headers={"Accept": "text/html"})
+
+    assert [answer.status_code for answer in (browser, program, api)] == [404, 404, 404]
+    assert "没有这个地址" in browser.text
+    assert browser.headers["Content-Type"].startswith("text/html")
+    for answer in (program, api):
+        assert answer.json()["code"] == "not-found"
+
+
 def test_an_admin_issues_a_token_that_is_shown_once(house: House, person: Person) -> None:
     """And ends it."""
     answer = person.press("/access/tokens", {"name": "from-a-page", "scope-read": "yes", "tools": "git-*"})
@@ -268,11 +282,12 @@ def test_the_record_is_verified_from_the_page(house: House, person: Person) -> N
 
 
 def test_a_run_is_cancelled_from_its_page(house: House, person: Person) -> None:
-    """Also by an admin, whose run it is not."""
+    """Also by an admin, whose run it is not; the overview has it while it runs."""
     started = house.caller.post(
         "/api/v1/exec", json={"tool": "shell-exec", "params": {"cmd": "sleep 30"}, "wait": False}
     )
     run = started.json()["run"]["id"]
+    assert f'action="/runs/{run}/cancel"' in person.page("/")
 
     answer = person.press(f"/runs/{run}/cancel")
 

@@ -87,6 +87,15 @@ def test_what_a_tokens_patterns_hide_is_not_counted(house: House) -> None:
     assert "awaiting_confirmation" not in told["waiting"]
 
 
+def test_a_long_time_is_counted_by_the_day(reader: httpx.Client) -> None:
+    """Unless it is said how."""
+    since = (datetime.now(UTC) - timedelta(days=40)).date().isoformat()
+
+    told = ask(reader, since=since)
+
+    assert (told["by"], len(told["times"])) == ("day", 41)
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -94,7 +103,7 @@ def test_what_a_tokens_patterns_hide_is_not_counted(house: House) -> None:
         {"since": "yesterday"},
         {"tools": "x"},
         {"by": "hour", "since": "2020-01-01"},
-        {"by": "day", "since": (datetime.now(UTC) - timedelta(days=101)).date().isoformat()},
+        {"by": "day", "since": "2000-01-01"},
     ],
 )
 def test_what_cannot_be_answered_is_refused(reader: httpx.Client, query: dict[str, str]) -> None:

@@ -97,7 +97,7 @@ def addresses(desk: Desk) -> list[str]:
         f"/runs/{run}" for run in (failed, refused, *runs)
     ]
     pages += [f"/confirmations/{question}", "/confirmations", *[f"/audit/{index}" for index in range(1, 12)]]
-    pages += [f"/registrations/rejected?path={rejected['path']}&commit={rejected['commit']}"]
+    pages += [f"/registrations/{rejected['commit']}/{quote(rejected['tool'], safe='')}"]
     return pages
 
 

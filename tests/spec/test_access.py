@@ -50,8 +50,9 @@ RIGHTS: list[tuple[str, str, frozenset[str]]] = [
     ("GET", f"{API}/audit/consistency", READ),
     ("GET", f"{API}/audit/anchors", READ),
     ("POST", f"{API}/audit/verify", READ),
+    ("POST", f"{API}/audit/purge-output", ADMIN),
     ("GET", f"{API}/rejections", READ),
-    ("GET", f"{API}/rejections/source", READ),
+    ("GET", f"{API}/rejections/{{}}/{{}}/source", READ),
     ("GET", f"{API}/deliveries", READ),
     ("GET", f"{API}/stats", READ),
     ("GET", f"{API}/reports/missing-tools", READ),
@@ -70,8 +71,14 @@ RIGHTS: list[tuple[str, str, frozenset[str]]] = [
     ("GET", "/readyz", OPEN),
 ]
 
-# Routes without a row of scopes: a hook has its signature (test_webhook.py); the contract names no scope for documents.
-APART = {("POST", "/hooks/forgejo"), ("GET", f"{API}/schema"), ("GET", f"{API}/openapi.json")}
+# Routes without a row of scopes: a hook has its signature (test_webhook.py); the contract names no scope for documents; a
+# backup is for the operator of the host alone (tests/record/test_backup.py).
+APART = {
+    ("POST", "/hooks/forgejo"),
+    ("GET", f"{API}/schema"),
+    ("GET", f"{API}/openapi.json"),
+    ("GET", f"{API}/backup"),
+}
 
 KINDS = ["nobody", "read", "exec", "exec with patterns", "confirm", "admin"]
 

@@ -464,7 +464,7 @@ def test_a_question_is_dropped_when_its_definition_is_no_longer_active(
     answer = desk.decide(told, "approve")
     assert (run["state"], run["reason"]) == ("refused", "confirmation-dropped")
     assert desk.look(told)["state"] == "dropped"
-    assert (answer.status_code, answer.json()["code"]) == (409, "confirmation-dropped")
+    assert (answer.status_code, answer.json()["code"]) == (409, "definition-changed")
     assert len(desk.facts("confirmation.dropped", told)) == len(desk.facts("run.refused", told)) == 1
     assert desk.facts("run.started", told) == []
 
@@ -487,7 +487,7 @@ def test_a_question_is_dropped_when_the_askers_token_is_revoked(desk: Desk) -> N
 
     eventually(lambda: desk.look(told)["state"] == "dropped", within_s=5)
     answer, again = desk.decide(told, "approve"), desk.service.actor("leaving-asker", "exec")
-    assert (answer.status_code, answer.json()["code"]) == (409, "confirmation-dropped")
+    assert (answer.status_code, answer.json()["code"]) == (409, "rights-ended")
     assert (desk.run(told)["state"], desk.run(told)["reason"]) == ("refused", "confirmation-dropped")
     assert len(desk.facts("confirmation.dropped", told)) == 1
     assert desk.service.client(again).get(f"{API}/confirmations/{told['confirmation']['id']}").status_code == 404
@@ -503,7 +503,7 @@ def test_a_question_of_a_cancelled_run_is_dropped(desk: Desk) -> None:
 
     late = desk.decide(told, "approve")
     assert (others.status_code, own.status_code) == (403, 200)
-    assert desk.run(told)["state"] == "refused"
+    assert (desk.run(told)["state"], desk.run(told)["reason"]) == ("refused", "cancelled")
     assert desk.look(told)["state"] == "dropped"
     assert (late.status_code, late.json()["code"]) == (409, "confirmation-dropped")
     assert len(desk.facts("confirmation.dropped", told)) == len(desk.facts("run.refused", told)) == 1
@@ -611,8 +611,8 @@ def test_what_ended_while_the_service_was_away_is_found_at_its_start(desk: Desk)
 
     desk.service.start()
 
-    for told in (changed, revoked):
+    for told, code in ((changed, "definition-changed"), (revoked, "rights-ended")):
         answer = desk.decide(told, "approve")
-        assert (answer.status_code, answer.json()["code"]) == (409, "confirmation-dropped")
+        assert (answer.status_code, answer.json()["code"]) == (409, code)
         assert (desk.look(told)["state"], desk.run(told)["state"]) == ("dropped", "refused")
         assert len(desk.facts("confirmation.dropped", told)) == len(desk.facts("run.refused", told)) == 1

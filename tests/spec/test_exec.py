@@ -699,3 +699,29 @@ def test_the_command_line_runs_the_same_gatekeeper(tried: Tried) -> None:
 
     assert done.returncode == 2
     assert "token" in done.stderr.lower()
+
+
+def test_every_problem_of_a_call_is_told(tried: Tried) -> None:
+    """http-api.md, 422: all of them, also where the refused run keeps only what four KiB hold."""
+    params = {f"unknown{number:02}": 1 for number in range(60)}
+
+    told = tried.service.exec("local-exec", {"cmd": "true", **params}).json()
+    kept = tried.service.get(f"/runs/{told['run']['id']}")["problems"]
+
+    assert {problem["param"] for problem in told["problems"]} == set(params)
+    assert 0 < len(kept) < 60
+    assert kept[-1]["code"] == "too-many-problems"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/exec", b'{"intent": "\\ud800 x"}'),
+        ("/confirmations/00000000-0000-7000-8000-000000000000", b'{"decision": "reject", "reason": "\\ud800"}'),
+    ],
+)
+def test_half_a_character_is_never_a_failure_of_ours(tried: Tried, path: str, body: bytes) -> None:
+    """U5: JSON can name it, nothing can keep it."""
+    answer = tried.service.admin.post(f"{API}{path}", content=body)
+
+    assert answer.status_code in (400, 404)

@@ -393,3 +393,13 @@ def test_an_approval_through_a_key_runs_once_for_all_who_repeat(desk: Desk) -> N
     assert {answer.json()["run"]["id"] for answer in answers} == {asked["run"]["id"]}
     assert {answer.status_code for answer in answers} <= {200, 202}
     assert len(desk.service.facts("run.started", run=asked["run"]["id"])) == 1
+
+
+def test_a_mended_call_is_not_held_to_its_own_mistake(desk: Desk, marks: Marks) -> None:
+    """M16: an unknown field is no part of what a key stands for, so its refusal does not stand for seven days."""
+    wrong = desk.call("mended", "local-exec", marks.params, timout_ms=5)
+    right = desk.call("mended", "local-exec", marks.params)
+    wrong_again = desk.call("mended", "local-exec", marks.params, timout_ms=5)
+
+    assert [wrong.status_code, right.status_code, wrong_again.status_code] == [422, 200, 422]
+    assert marks.count == 1

@@ -1,4 +1,7 @@
-"""Intents: what is found, what honestly is not, what calls that went well teach, and whom it concerns (issue 5; seed §2, step 3)."""
+"""Intents: what is found, what honestly is not, what calls that went well teach, and whom it concerns.
+
+Seed §2, step 3; issue 5; contract/http-api.md, Intent call.
+"""
 
 import json
 from dataclasses import dataclass
@@ -15,17 +18,8 @@ from tests.harness.service import API, BitongService, eventually
 SUGGESTION = "此工具尚不在仓库中，需铸渊新建"
 FOUND = ["found", "match_id", "candidates"]
 CANDIDATE = [
-    "tool",
-    "display",
-    "intent",
-    "score",
-    "confidence",
-    "matched",
-    "params_schema",
-    "constraints",
-    "effect",
-    "deprecated",
-    "definition",
+    *("tool", "display", "intent", "score", "confidence", "matched", "params_schema", "constraints", "effect"),
+    *("deprecated", "definition"),
 ]
 DEFINITION = ["version", "commit", "author", "why", "git_author", "pusher"]
 
@@ -37,7 +31,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "file-write": {"display": "写入文件", "intent": "把一段内容写进服务器上的文件", "effect": "write"},
     "disk-usage": {"display": "查看磁盘空间", "intent": "显示服务器各分区的容量和剩余空间", "effect": "read"},
     "cert-renew": {"display": "续签证书", "intent": "续签指定域名的HTTPS证书", "effect": "write"},
-    "broken": {"display": "坏掉的天平", "intent": "称一称行李的重量", "effect": "read", "command": ["false"]},
+    "broken": {"display": "坏掉的台秤", "intent": "称一称行李的重量", "effect": "read", "command": ["false"]},
 }
 
 
@@ -312,20 +306,21 @@ def test_what_an_intent_says_of_somebodys_own_is_not_kept(service: BitongService
 
 
 def test_a_hundred_accepts_by_one_token_change_nothing_for_others(service: BitongService) -> None:
-    """I1: one actor at most a third of a tool's learned weight. Ten of one actor's are kept."""
+    """I1: one actor at most a third of a tool's learned weight, and ten of its intents are kept."""
     flood, other = caller(service), caller(service)
     asked = ("磁盘空间还剩多少", COMMITS, "读取文件", "红烧肉")
-    before = [_without_ids(other.match(intent)) for intent in asked]
+    before = [other.finds(intent) for intent in asked]
 
     for number in range(100):
         match = flood.match(f"磁盘空间第{chr(0x4E00 + number)}次查看")
         assert flood.run("git-ops", match_id=match["match_id"])["ok"]
     last = f"磁盘空间第{chr(0x4E00 + 99)}次查看"
     eventually(lambda: last in learned(service, "git-ops"))
-    eventually(lambda: flood.finds(last)[:1] == ["git-ops"])
+    teach(service, "git-ops", "掀掀老底子", flood)  # once that counts, all before it does
+    eventually(lambda: flood.finds("掀掀老底子") == ["git-ops"])
 
-    assert [_without_ids(other.match(intent)) for intent in asked] == before
-    assert sum(text.startswith("磁盘空间第") for text in learned(service, "git-ops")) == 10
+    assert [other.finds(intent) for intent in asked] == before
+    assert sum(text.startswith("磁盘空间第") for text in learned(service, "git-ops")) == 9
 
 
 def test_an_admin_sees_what_was_learned_and_has_it_forgotten(service: BitongService) -> None:
@@ -397,7 +392,7 @@ def test_with_learning_off_nothing_is_taught(parts: Parts) -> None:
     service.stop()
     service.start()
     assert learned(service, "git-ops") == []
-    assert who.finds(SLANG) == []
+    assert not service.admin.post(f"{API}/exec", json={"intent": SLANG}).json()["found"]
 
 
 # Reports and warnings.

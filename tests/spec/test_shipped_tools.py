@@ -135,3 +135,13 @@ def test_a_secret_header_of_http_request_is_in_no_kept_parameter(starter: Starte
     assert "s3cr3t-value" not in json.dumps(shown)
     assert base64.b64encode(b"s3cr3t-value").decode() not in json.dumps(shown)
     assert set(shown["params"]["headers"]) == {"secret"}
+
+
+def test_json_format_lays_out_and_names_what_is_wrong(starter: Starter) -> None:
+    """Its script comes from the commit with it; numbers and texts are as they were."""
+    laid_out = starter.service.run("json-format", {"stdin": '{"a":1.10,"你":["好",{}]}'})
+    wrong = starter.service.run("json-format", {"stdin": '{"a":1,\n}'})
+
+    assert laid_out["output"] == '{\n  "a": 1.10,\n  "你": [\n    "好",\n    {}\n  ]\n}\n'
+    assert (wrong["ok"], wrong["run"]["exit_code"]) == (False, 1)
+    assert wrong["error"].startswith("第 2 行第 1 列 / line 2, column 1: ")

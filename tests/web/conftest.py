@@ -42,6 +42,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     desk.commit(greet=tool_text("greet", **{**GREETING, "why": "换了说法。"}), gone=None)
     desk.commit(greet=tool_text("greet", without=("why",), **GREETING))
     desk.start()
+    desk.bitong.sessions.open("2", "bingshuo", ("read", "confirm"), "forgejo")
     yield desk
     desk.close()
 

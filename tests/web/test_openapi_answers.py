@@ -7,7 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domain.times import uuid7
+from service.domain.times import now, uuid7
+from service.store import anchors
+from service.store.anchors import Anchor
 from service.web.server import API
 from tests.harness.definitions import tool_text
 from tests.harness.forge import signed_headers
@@ -30,6 +32,8 @@ def happened(desk: Desk, everything: httpx.Client, call: Callable[..., httpx.Res
     assert everything.post("/hooks/forgejo", content=body, headers=signed_headers(body)).status_code == 202
     looked = everything.post(f"{API}/sync", params={"wait": "true"})
     assert looked.status_code == 200
+    anchor = Anchor(3, "", "/srv/records.git", "bitong-audit", commit)
+    desk.bitong.database.write(lambda transaction: anchors.add(transaction, anchor, bytes(32)))
     asked = call("asks").json()["confirmation"]["id"]
     teach(everything)
     return {
@@ -40,6 +44,7 @@ def happened(desk: Desk, everything: httpx.Client, call: Callable[..., httpx.Res
         "refused": refused,
         "commit": commit,
         "asked": asked,
+        "rejected": everything.get(f"{API}/rejections", params={"tool": "greet"}).json()["items"][0]["commit"],
     }
 
 
@@ -52,21 +57,23 @@ def teach(everything: httpx.Client) -> None:
 
 
 def reads(api: Described) -> list[tuple[str, dict[str, Any]]]:
-    """Every GET that is built, with what is said of it."""
+    """Every GET that is built, with what is said of it; a backup is the operator's alone."""
     found = api.operations().items()
-    return [(path, said) for (verb, path), said in found if verb == "GET"]
+    return [(path, said) for (verb, path), said in found if verb == "GET" and not path.endswith("/backup")]
 
 
 def slots(path: str, happened: dict[str, str]) -> dict[str, str]:
     """What is there to put in a path's slots."""
-    return happened | ({"id": happened["asked"]} if "/confirmations/" in path else {})
+    other = {"id": happened["asked"]} if "/confirmations/" in path else {}
+    return happened | ({"commit": happened["rejected"]} if "/rejections/" in path else other)
 
 
 def test_every_get_answers_as_described(everything: httpx.Client, api: Described, happened: dict[str, str]) -> None:
     """Each list and each detail, of things that are there."""
     wrong = {}
     for path, _ in reads(api):
-        answer = everything.get(path.format(**slots(path, happened)))
+        query = {"time": now()} if path.endswith("/at") else {}
+        answer = everything.get(path.format(**slots(path, happened)), params=query)
         assert answer.status_code == 200, (path, answer.text)
         wrong[path] = api.wrong("GET", path, answer)
 
@@ -106,6 +113,7 @@ def test_every_entry_of_the_log_is_as_described(
         "run.finished",
         "run.refused",
         "intent.learned",
+        "checkpoint.anchored",
         "token.issued",
     }
 
@@ -139,7 +147,7 @@ def test_what_is_not_there_is_told_as_described(
     everything: httpx.Client, api: Described, happened: dict[str, str]
 ) -> None:
     """404 for every slot of a path."""
-    nothing = {"name": "nothing", "number": "77", "id": uuid7(), "index": "999999"}
+    nothing = {"name": "nothing", "number": "77", "id": uuid7(), "index": "999999", "commit": "0" * 40}
     for (verb, path), said in api.operations().items():
         if "{" not in path:
             continue

@@ -171,9 +171,8 @@ class Anchors:
 
     def _written(self, made: Made, commit: str) -> Anchor:
         anchor = Anchor(made.head.size, "", self._repository, self._branch, commit)
-        self._database.write(lambda transaction: anchors.add(transaction, anchor, made.head.root))
-        self._last = anchor
-        return anchor
+        self._last = self._database.write(lambda transaction: anchors.add(transaction, anchor, made.head.root))
+        return self._last
 
     def _commit(self, made: Made) -> dict[str, Any]:
         """One run of `commit.py`, within its time. Raises Unavailable."""

@@ -10,6 +10,7 @@ from service.domain.audit import Fact, seal
 from service.domain.merkle import leaf_hash
 from service.execution.resolve import SUGGESTION
 from service.web.described import matched
+from service.web.described.keeping_examples import keeping_examples
 from service.web.described.proof_examples import proof_examples
 from service.web.described.words import SAID
 from service.web.errors import problem
@@ -188,6 +189,7 @@ def _tools() -> dict[str, dict[str, Any]]:
         "VersionPage": {"seed": {"items": [version], "next": None}},
         "VersionInFull": {"seed": version | {"definition": said | rest, "warnings": []}},
         "Difference": {"first": compared},
+        **keeping_examples(version),
     }
 
 
@@ -344,14 +346,15 @@ def _others() -> dict[str, dict[str, Any]]:
         "shell": {"state": "bubblewrap"},
     }
     first = {"ready": False, "parts": parts | {"repository": {"state": "first-look"}}}
-    return {
+    shown: dict[str, dict[str, Any]] = {
         "Health": {"up": {"ok": True}},
         "Readiness": {"ready": {"ready": True, "parts": parts}},
         "Readiness/503": {"first-look": first},
         "TokenPage": {"one": {"items": [token], "next": None}},
         "TokenIssued": {"once": token | {"token": f"{TOKEN_PREFIX}…"}},
         "Token/200": {"ended": token | {"revoked_at": _ENDED}},
-    } | _people()
+    }
+    return shown | _people()
 
 
 def _people() -> dict[str, dict[str, Any]]:

@@ -75,7 +75,7 @@ def routes() -> dict[str, Text]:
             "整个数据库的一份一致的副本；只给本机的操作者（bitong backup）。",
             "One consistent copy, for the operator on this host alone (`bitong backup`). Keys are not in it.",
             answers={200: Body("SQLite 数据库。The database.", None, SQLITE, ())},
-            problems={503: ("not-available", "cannot-write")},
+            problems={503: ("not-available",)},
         ),
     }
 

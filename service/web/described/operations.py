@@ -78,7 +78,7 @@ def routes() -> dict[str, Text]:
             "Numbers of runs",
             "按状态与时间的运行数、各工具耗时、等待中的与上次查看。",
             "Runs by state and time, durations by tool (p50, p95), what waits, the last sync.",
-            query={**between(), "by": by, "tool": ref("ToolName")},
+            query={**between(), "by": by, "tool": text("工具名。A tool's name.")},
             answers=here_is("Stats"),
         ),
         "GET /reports/missing-tools": Text(

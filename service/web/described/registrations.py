@@ -73,13 +73,12 @@ def routes() -> dict[str, Text]:
             pages=True,
             answers=here_is("RejectionPage"),
         ),
-        "GET /rejections/source": Text(
+        "GET /rejections/{commit}/{name}/source": Text(
             "registrations",
             "The bytes of a rejected TOOL.hdlp",
             "提交中的原始字节，好对照行号。",
             "As the commit holds them, to look at the lines that the problems name.",
-            query={"path": text("As the list of rejections gives it."), "commit": ref("GitId")},
-            needs=("path", "commit"),
+            path={"commit": ref("GitId"), "name": text("`tool` of the rejection.")},
             answers={200: Body("TOOL.hdlp", None, PLAIN)},
             problems={404: ("not-found",)},
         ),

@@ -30,23 +30,22 @@ def show(parts: Parts, asked: Asked) -> Answer:
 def show_rejected(parts: Parts, asked: Asked) -> Answer:
     """The file with its lines, each problem at its line, and the version that still runs."""
     view = View.of(parts, asked)
-    path, commit = asked.query.get("path", ""), asked.query.get("commit", "")
-    name = path.rpartition("/")[0].rpartition("/")[2]
-    found = view.api(registrations.list_rejections, limit=1000)["items"]
-    rejection = next((one for one in found if (one["path"], one["commit"]) == (path, commit)), None)
+    name, commit = asked.path["name"], asked.path["commit"]
+    source = view.api(registrations.show_rejected, at=asked.path)
+    found = view.api(registrations.list_rejections, tool=name, limit=1000)["items"]
+    rejection = next((one for one in found if one["commit"] == commit), None)
     at: dict[int, list[Any]] = defaultdict(list)
     for problem in rejection["problems"] if rejection else ():
         at[problem["line"] or 0].append(problem)
-    source = view.api(registrations.show_rejected, path=path, commit=commit)
     return view.render(
         "rejected.html",
         here="/registrations",
         rejection=rejection,
-        path=path,
+        path=rejection["path"] if rejection else name,
         commit=commit,
         lines=source.decode("utf-8", "replace").splitlines(),
         at=at,
-        tool=_standing(view, rejection["tool"] if rejection else name),
+        tool=_standing(view, name),
     )
 
 

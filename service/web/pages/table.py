@@ -46,7 +46,7 @@ PAGES: Final[Sequence[Route]] = (
     _page("/tools/{name}/versions", _SEE, tools.show_versions),
     _page("/tools/{name}/versions/{number}", _SEE, tools.show_version),
     _page("/registrations", _READ, registrations.show),
-    _page("/registrations/rejected", _READ, registrations.show_rejected),
+    _page("/registrations/{commit}/{name}", _READ, registrations.show_rejected),
     *_change("/registrations/sync", _ADMIN, registrations.sync),
     _page("/confirmations", _EXEC, confirmations.show_list),
     _page("/confirmations/{id}", _EXEC, confirmations.show),

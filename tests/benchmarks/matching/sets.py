@@ -16,7 +16,7 @@ DATA = Path(__file__).parents[4] / "shared" / "data"
 PUBLIC = {
     "acebench_zh": None,
     "acebench_en": None,
-    "livemcp": None,
+    "livemcp": ("step",),
     "metatool_en": ("single",),
     "clinc150_en": None,
 }
