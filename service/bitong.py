@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -243,7 +244,7 @@ class Bitong:
         self.feed.publish("run", without_output(run))
 
     def _asked(self, confirmation: Confirmation) -> None:
-        self.feed.publish("confirmation", confirmation)
+        self.feed.publish("confirmation", replace(confirmation, params=None))
 
     def _before_look(self) -> None:
         """In the worker's thread: what a look has to know of the forge."""

@@ -79,6 +79,10 @@ def verify(
     database: Annotated[
         Path | None, typer.Option("--database", metavar="FILE", help="默认为 data_dir 中的 / data_dir's unless given")
     ] = None,
+    exported: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="audit export 导出的文件 / a file that audit export wrote"),
+    ] = None,
     vkey: Annotated[
         list[str] | None, typer.Option("--key", metavar="VKEY", help="公钥，可重复 / a key, repeatable")
     ] = None,
@@ -103,10 +107,14 @@ def verify(
     示例 / example: bitong audit verify --database /backup/bitong.db --key "$(cat bitong.vkey)" --clone ~/native-repo
     """
     from service.verify import VerifyError, verify_database  # noqa: PLC0415 - only this command needs it
+    from service.verify.export import verify_export  # noqa: PLC0415
 
     try:
         if proof is not None:
             _verify_proof(proof, vkey or [], json=json)
+            return
+        if exported is not None:
+            _show_report(verify_export(exported, keys=vkey or [], checkpoints=kept or []), json=json)
             return
         report = verify_database(
             database if database is not None else given.read(config).database_path,

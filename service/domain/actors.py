@@ -58,11 +58,15 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: `token:<id>`, `person:<sub>` or the operator's own commands. A tool outside `tools` does not exist for them."""
+    """Who asks: `token:<id>`, `person:<sub>` or the operator's own commands. A tool outside `tools` does not exist for them.
+
+    `session`: of a person, the id of the one they ask in.
+    """
 
     name: str
     scopes: frozenset[str]
     tools: tuple[str, ...] | None = None
+    session: str | None = None
 
     def may(self, scope: str) -> bool:
         """Whether the actor holds this scope."""
@@ -83,7 +87,7 @@ def actor_of(token: Token) -> Actor:
 
 def person_of(session: Session) -> Actor:
     """The actor that somebody signed in is."""
-    return Actor(f"person:{session.who}", frozenset(session.scopes))
+    return Actor(f"person:{session.who}", frozenset(session.scopes), session=session.id)
 
 
 def new_token() -> str:

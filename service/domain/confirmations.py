@@ -10,6 +10,7 @@ from service.domain.executors import HIDDEN
 
 STATES: Final = ("waiting", "approved", "rejected", "expired", "dropped")
 WAITING_PER_ACTOR: Final = 20  # cases.md C1
+PREVIEW_CHARACTERS: Final = 8192  # of a preview in all
 REASON_CHARACTERS: Final = 500  # of what a person says beside the answer
 
 # How a run is refused whose confirmation ended so (contract/http-api.md, Run states).
@@ -47,9 +48,56 @@ class Confirmation:
     reason: str | None = None
 
     @property
+    def in_memory(self) -> bool:
+        """Whether its parameters hold a secret, so that no disk has them; of one that waits."""
+        return self.params is None
+
+    @property
     def self_answered(self) -> bool | None:
         """Whether asker and answerer are one; None until somebody answered."""
         return None if self.answered_by is None else self.answered_by == self.actor
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """What is looked at, several times a second, of one that waits: nothing of what it would run."""
+
+    id: str
+    actor: str
+    tool: str
+    expires_at: str
+    in_memory: bool
+
+
+def bounded(value: Any, limit: int = PREVIEW_CHARACTERS) -> Any:
+    """A preview that people can read: what is longer is cut, and says how long it was. Parameters stand elsewhere whole."""
+    return _Cut(limit).of(value)
+
+
+class _Cut:
+    """Hands out what is left of one limit, in the order that people read."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def of(self, value: Any) -> Any:
+        """The value, or as much of it as there is room for."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {self._text(name): self.of(item) for name, item in list(value.items())[: self._items(len(value))]}
+        if isinstance(value, list | tuple):
+            return [self.of(item) for item in value[: self._items(len(value))]]
+        self._left -= 8
+        return value
+
+    def _items(self, count: int) -> int:
+        return min(count, max(1, self._left // 8))
+
+    def _text(self, text: str) -> str:
+        room = max(0, self._left)
+        self._left -= len(text) + 8
+        return text if len(text) <= room else f"{text[:room]}… ({len(text)})"
 
 
 def needs_confirmation(definition: Definition) -> bool:

@@ -1,5 +1,6 @@
 """Asking first: a question is recorded, one transaction decides it, and what waited too long ends (contract/http-api.md)."""
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from service.domain.confirmations import (
     REFUSED_BY,
     WAITING_PER_ACTOR,
     Confirmation,
+    OpenQuestion,
+    bounded,
     holds_secret,
     may_answer,
     may_see,
@@ -114,7 +117,7 @@ class Confirmations:
             sha256=call.version.sha256,
             params_digest=asked.commitment.digest.hex(),
             params=None if holds_secret(definition, call.parameters) else call.parameters,
-            preview=call.executor.preview(definition, without_secrets(definition, call.parameters)),
+            preview=bounded(call.executor.preview(definition, without_secrets(definition, call.parameters))),
             timeout_ms=call.request.timeout_ms,
             actor=call.who,
             asked_at=asked_at,
@@ -128,6 +131,10 @@ class Confirmations:
         if found is None or not may_see(actor, found):
             raise _unknown()
         return found
+
+    def weight(self, asked: Confirmation) -> int:
+        """Bytes, about, that its call holds while it waits in line."""
+        return len(json.dumps(asked.params if asked.params is not None else self._secrets.get(asked.id, {})))
 
     def approve(self, confirmation_id: str, actor: Actor, reason: str | None) -> Approved:
         """Answer yes; what waited is queued from then on.
@@ -149,16 +156,17 @@ class Confirmations:
     def withdraw(self, run_id: str, by: Actor) -> bool:
         """End the question of a waiting run that somebody cancelled; False when none waits."""
 
-        def work(transaction: Transaction) -> list[str]:
-            waiting = [asked for asked in rows.waiting(transaction.connection) if asked.run == run_id]
-            for asked in waiting:
-                _end(transaction, asked, "dropped", by.name, "cancelled", cancelled(by.name))
-            return [asked.id for asked in waiting]
+        def work(transaction: Transaction) -> str | None:
+            asked = rows.of_run(transaction.connection, run_id)
+            if asked is None or asked.state != "waiting":
+                return None
+            _end(transaction, asked, "dropped", by.name, "cancelled", cancelled(by.name))
+            return asked.id
 
         dropped = self._database.write(work)
-        for confirmation_id in dropped:
-            self._ended(confirmation_id)
-        return bool(dropped)
+        if dropped is not None:
+            self._ended(dropped)
+        return dropped is not None
 
     def sweep(self) -> None:
         """End what has expired, and what asked about something that is no longer so. Cheap while nothing waits."""
@@ -166,7 +174,7 @@ class Confirmations:
             return
         with self._database.read() as connection:
             waiting = rows.waiting(connection)
-            left = {asked.id for asked in rows.left_behind(connection)}
+            left = rows.left_behind(connection)
         ending = [asked.id for asked in waiting if self._ending(asked, changed=asked.id in left) is not None]
         for confirmation_id in ending:
             self._database.write(partial(self._sweep_one, confirmation_id))
@@ -184,11 +192,11 @@ class Confirmations:
         if ending is not None:
             _end(transaction, asked, *ending)
 
-    def _ending(self, asked: Confirmation, *, changed: bool, moment: str | None = None) -> Ending | None:
+    def _ending(self, asked: Confirmation | OpenQuestion, *, changed: bool, moment: str | None = None) -> Ending | None:
         """State, by whom and why, where a waiting one has to end by itself."""
         if (moment or now()) >= asked.expires_at:
             return "expired", SYSTEM, "expired"
-        if asked.params is None and asked.id not in self._secrets:
+        if asked.in_memory and asked.id not in self._secrets:
             return "expired", SYSTEM, "restart"  # its secrets were in memory only (cases.md C4)
         asker = self._standing(asked.actor)
         if asker is None or not asker.may("exec") or not asker.sees(asked.tool):
@@ -209,8 +217,10 @@ class Confirmations:
             ending = self._ending(asked, changed=_changed(transaction, asked), moment=transaction.now)
             if ending is None:
                 ending = (state, actor.name, reason and reason[:REASON_CHARACTERS])
-            run = _end(transaction, asked, *ending)
-            return self._decided(transaction, asked, run, ending)
+            call, waiting = _end(transaction, asked, *ending)
+            answered = rows.confirmation(transaction.connection, asked.id)
+            assert answered is not None
+            return _Decided(asked, answered, call, waiting, self._standing(asked.actor))
 
         decided = self._database.write(work)
         if decided.answered.state == "approved":
@@ -231,12 +241,6 @@ class Confirmations:
             self._told(asked)
             self._refused(run)
 
-    def _decided(self, transaction: Transaction, asked: Confirmation, run: Run, ending: Ending) -> "_Decided":
-        answered = rows.confirmation(transaction.connection, asked.id)
-        assert answered is not None
-        seat = Waiting(run.seq, run.created_at)
-        return _Decided(asked, answered, _asked(transaction, run), seat, self._standing(asked.actor), ending[2])
-
     def _forget(self, confirmation_id: str) -> Mapping[str, Any] | None:
         with self._lock:
             return self._secrets.pop(confirmation_id, None)
@@ -251,7 +255,6 @@ class _Decided:
     asked: Asked
     waiting: Waiting
     asker: Actor | None
-    why: str | None
 
 
 def _changed(transaction: Transaction, asked: Confirmation) -> bool:
@@ -265,19 +268,19 @@ def _end(
     by: str,
     reason: str | None,
     cause: Conflict | None = None,
-) -> Run:
+) -> tuple[Asked, Waiting]:
     """Write how it ended, and what that means for its run: queued, or refused, for this cause where one is given."""
     run = runs.run(transaction.connection, asked.run)
     assert run is not None
+    call, waiting = _asked(transaction, run), Waiting(run.seq, run.created_at)
     rows.answer(transaction, asked, state, by, reason)
     if state == "approved":
         run_steps.move(transaction, run.seq, "queued")
-        return run
+        return call, waiting
     code = REFUSED_BY[state] if cause is None else cause.code
     message = REFUSALS[state] if cause is None else cause.message
-    waiting = Waiting(run.seq, run.created_at)
-    run_steps.refuse(transaction, _asked(transaction, run), code=code, message=message, problems=[], waiting=waiting)
-    return run
+    run_steps.refuse(transaction, call, code=code, message=message, problems=[], waiting=waiting)
+    return call, waiting
 
 
 def _asked(transaction: Transaction, run: Run) -> Asked:

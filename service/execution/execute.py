@@ -86,26 +86,36 @@ class Execution:
 
     def approve(self, confirmation_id: str, actor: Actor, reason: str | None) -> Stand:
         """Answer a question with yes: it runs. Raises as Confirmations.approve does, and what keeps it from running."""
-        approved = self.confirmations.approve(confirmation_id, actor, reason)
-        version = approved.asked.version
-        try:
-            executor = self._checks.executor(version)
-        except Unavailable as error:
-            return refuse(self._database, approved.asked, error, waiting=approved.waiting)
-        ongoing = Ongoing(
-            asked=approved.asked,
-            request=ExecRequest(version.tool, approved.parameters, timeout_ms=approved.confirmation.timeout_ms),
-            actor=approved.asker,
-            executor=executor,
-            parameters=approved.parameters,
-            waiting=approved.waiting,
-            confirmation=approved.confirmation,
-        )
-        return self.turns.stand_in_line(ongoing)
+        asked = self.confirmations.show(confirmation_id, actor)
+        with self._database.read() as connection:
+            version = tools.version_by_id(connection, asked.version_id)
+        executor = self._checks.executor(version)
+        # Before the yes is spent: what cannot run now, or has no place in line, leaves the question waiting.
+        with self.turns.place(asked.actor, self.confirmations.weight(asked)) as place:
+            approved = self.confirmations.approve(confirmation_id, actor, reason)
+            request = ExecRequest(
+                version.tool, approved.parameters, timeout_ms=approved.confirmation.timeout_ms, size=place.size
+            )
+            return place.take(
+                Ongoing(
+                    asked=approved.asked,
+                    request=request,
+                    actor=approved.asker,
+                    executor=executor,
+                    parameters=approved.parameters,
+                    waiting=approved.waiting,
+                    confirmation=approved.confirmation,
+                )
+            )
 
     def cancel(self, run_id: str, by: Actor) -> bool:
         """Ask a run to end, wherever it stands; False when it is over."""
-        return self.turns.cancel(run_id, by) or self.confirmations.withdraw(run_id, by)
+        if self.turns.cancel(run_id, by):
+            return True
+        withdrawn = self.confirmations.withdraw(run_id, by)
+        if withdrawn:
+            self._refusals.note(by.name)  # asking and taking back makes rows, and shall not do so without end
+        return withdrawn
 
     # Its life.
 

@@ -1,8 +1,9 @@
 """Calls that passed every check: each runs at once or waits for its turn, once, and is told of to whoever waits for it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
@@ -11,7 +12,7 @@ from service.domain.actors import Actor
 from service.domain.index import Index
 from service.domain.runs import Run
 from service.domain.tools import ToolVersion
-from service.errors import BitongError, Busy, Conflict, Message, Unavailable
+from service.errors import BitongError, Conflict, Message, Unavailable
 from service.execution.attempts import Attempts, Changed, Standing, cancelled, rights_ended
 from service.execution.checks import Checks
 from service.execution.ongoing import Ongoing
@@ -25,6 +26,20 @@ from service.store.run_steps import Waiting
 logger = structlog.get_logger(__name__)
 
 SPARE_S: Final = 10.0  # beyond its time limit, for a run's end and its record
+
+
+class _Place:
+    """A place in line that somebody holds."""
+
+    def __init__(self, line_up: Callable[[Ongoing], Ongoing], size: int) -> None:
+        self._line_up = line_up
+        self.size = size
+        self.taken = False
+
+    def take(self, ongoing: Ongoing) -> Ongoing:
+        """Stand there, with a row that is durable as `queued`."""
+        self.taken = True
+        return self._line_up(ongoing)
 
 
 class Turns:
@@ -57,6 +72,7 @@ class Turns:
         self._ongoing: dict[str, Ongoing] = {}
         self._lock = threading.Lock()
         self.stopping = False
+        self._unwritten: list[tuple[Ongoing, BitongError]] = []
         self._runners = ThreadPoolExecutor(runners, thread_name_prefix="run")
 
     def launch(self, ongoing: Ongoing) -> Run | Ongoing:
@@ -72,19 +88,24 @@ class Turns:
         return self.stand_in_line(ongoing)
 
     def stand_in_line(self, ongoing: Ongoing) -> Ongoing:
-        """Make it durable as `queued`, then let turns decide."""
+        """Make it durable as `queued`, then let turns decide. Raises Busy, CannotRecord, keys.Taken."""
+        with self.place(ongoing.who, ongoing.size) as place:
+            ongoing.waiting = self._database.write(lambda transaction: _queue_row(transaction, ongoing))
+            return place.take(ongoing)
+
+    @contextmanager
+    def place(self, who: str, size: int) -> Iterator["_Place"]:
+        """A place in line, given back unless it is taken. Raises Busy where there is none."""
+        self._queue.reserve(who, size)
+        place = _Place(self._line_up, size)
         try:
-            self._queue.reserve(ongoing.who, ongoing.size)
-        except Busy as error:
-            if ongoing.waiting is not None:  # approved, but there is no place: the yes is spent
-                self.turn_away(ongoing, error)
-            raise
-        try:
-            if ongoing.waiting is None:
-                ongoing.waiting = self._database.write(lambda transaction: _queue_row(transaction, ongoing))
-        except BaseException:
-            self._queue.forgo(ongoing.who, ongoing.size)
-            raise
+            yield place
+        finally:
+            if not place.taken:
+                self._queue.forgo(who, size)
+
+    def _line_up(self, ongoing: Ongoing) -> Ongoing:
+        assert ongoing.waiting is not None
         with self._lock:
             self._ongoing[ongoing.run_id] = ongoing
         self._happened(open_run(ongoing.waiting.seq, ongoing.asked, "queued", ongoing.waiting.created_at))
@@ -133,7 +154,7 @@ class Turns:
         with self._lock:
             self._ongoing.pop(ongoing.run_id, None)
         if isinstance(result, BaseException):
-            ongoing.ended.set_exception(result)
+            ongoing.ended.set_exception(_about(result, ongoing))
         else:
             self._happened(result)
             ongoing.ended.set_result(result)
@@ -185,6 +206,7 @@ class Turns:
 
     def sweep(self) -> None:
         """Turn away what waits in line in vain: a right that ended or a definition that changed acts before its turn."""
+        self._write_refusals()
         index = self._index()
         for ongoing in self._queue.waiting():
             cause = self._in_vain(ongoing, index)
@@ -192,11 +214,32 @@ class Turns:
                 self.turn_away(ongoing, cause)
 
     def turn_away(self, ongoing: Ongoing, cause: BitongError) -> None:
-        """Refuse a call that waited; recorded, and then told to whoever waits for it."""
+        """Refuse a call that waited; recorded, and then told to whoever waits for it.
+
+        Where storage refuses, whoever waits is told that, and the refusal is kept until it is written.
+        """
         try:
             self._over(ongoing, refuse(self._database, ongoing.asked, cause, waiting=ongoing.waiting))
-        except BitongError as error:  # the next start closes it
-            self._over(ongoing, error)
+        except BitongError as error:
+            with self._lock:
+                self._unwritten.append((ongoing, cause))
+            ongoing.ended.set_exception(_about(error, ongoing))
+            ongoing.tape.touch()
+
+    def _write_refusals(self) -> None:
+        """Those that storage did not take yet."""
+        with self._lock:
+            unwritten, self._unwritten = self._unwritten, []
+        for ongoing, cause in unwritten:
+            try:
+                run = refuse(self._database, ongoing.asked, cause, waiting=ongoing.waiting)
+            except BitongError:
+                with self._lock:
+                    self._unwritten.append((ongoing, cause))
+                continue
+            with self._lock:
+                self._ongoing.pop(ongoing.run_id, None)
+            self._happened(run)
 
     def _in_vain(self, ongoing: Ongoing, index: Index) -> Conflict | None:
         if self._standing(ongoing.who) is None:
@@ -207,11 +250,23 @@ class Turns:
         return None
 
     def _why_changed(self, version: ToolVersion) -> Conflict:
-        with self._database.read() as connection:
-            tool = tools.tool(connection, version.tool)
+        try:
+            with self._database.read() as connection:
+                tool = tools.tool(connection, version.tool)
+        except BitongError:
+            tool = None  # it is refused either way
         if tool is not None and tool.state == "orphaned":
             return Conflict(_ORPHANED, code="orphaned")
         return Conflict(_DEFINITION_CHANGED, code="definition-changed")
+
+
+def _about(error: BaseException, ongoing: Ongoing) -> BaseException:
+    """The failure, with what is known of the call it ended."""
+    if isinstance(error, BitongError):
+        error.facts.setdefault("version", ongoing.version)
+        if ongoing.waiting is not None:
+            error.facts.setdefault("run", ongoing.run_id)
+    return error
 
 
 def _queue_row(transaction: Transaction, ongoing: Ongoing) -> Waiting:

@@ -4,14 +4,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, func, insert, null, or_, select, update
 
 from service.domain.audit import Fact
-from service.domain.confirmations import Confirmation
+from service.domain.confirmations import Confirmation, OpenQuestion
 from service.store.database import Transaction
 from service.store.tables import confirmations, tools
 
 _COLUMNS: Final = confirmations.columns
+_OPEN: Final = select(
+    _COLUMNS.id, _COLUMNS.actor, _COLUMNS.tool, _COLUMNS.expires_at, _COLUMNS.params.is_(None).label("in_memory")
+)
+_LISTED: Final = select(*(column for column in _COLUMNS if column.name != "params"), null().label("params"))
 
 
 def ask(transaction: Transaction, asked: Confirmation) -> None:
@@ -72,22 +76,24 @@ def waiting_of(connection: Connection, actor: str) -> int:
     return int(connection.execute(select(func.count()).select_from(confirmations).where(*where)).scalar() or 0)
 
 
-def waiting(connection: Connection) -> list[Confirmation]:
-    """All that wait, oldest first."""
-    rows = connection.execute(select(confirmations).where(_COLUMNS.state == "waiting").order_by(_COLUMNS.seq))
-    return [_confirmation(row) for row in rows]
+def of_run(connection: Connection, run_id: str) -> Confirmation | None:
+    """The one that a run waits for, or waited for."""
+    row = connection.execute(select(confirmations).where(_COLUMNS.run == run_id)).first()
+    return None if row is None else _confirmation(row)
 
 
-def left_behind(connection: Connection) -> list[Confirmation]:
-    """Those that wait for a version which is no longer the active one of its tool."""
+def waiting(connection: Connection) -> list[OpenQuestion]:
+    """All that wait, oldest first; without their parameters, which may be megabytes."""
+    return [_open(row) for row in connection.execute(_OPEN.where(_COLUMNS.state == "waiting").order_by(_COLUMNS.seq))]
+
+
+def left_behind(connection: Connection) -> set[str]:
+    """The ids of those that wait for a version which is no longer the active one of its tool."""
     stands = and_(tools.c.name == _COLUMNS.tool, tools.c.version_id == _COLUMNS.version_id, tools.c.state == "active")
     rows = connection.execute(
-        select(confirmations)
-        .outerjoin(tools, stands)
-        .where(_COLUMNS.state == "waiting", tools.c.name.is_(None))
-        .order_by(_COLUMNS.seq)
+        select(_COLUMNS.id).outerjoin(tools, stands).where(_COLUMNS.state == "waiting", tools.c.name.is_(None))
     )
-    return [_confirmation(row) for row in rows]
+    return {row.id for row in rows}
 
 
 def listed(
@@ -99,7 +105,7 @@ def listed(
     before: int | None,
     limit: int,
 ) -> list[tuple[int, Confirmation]]:
-    """Newest first, each with its place; `asker`: only that actor's; `patterns`: only of these tools."""
+    """Newest first, each with its place, without `params`; `asker`: only that actor's; `patterns`: only of these tools."""
     where: list[ColumnElement[bool]] = []
     if asker is not None:
         where.append(_COLUMNS.actor == asker)
@@ -109,7 +115,7 @@ def listed(
         where.append(_COLUMNS.state == state)
     if before is not None:
         where.append(_COLUMNS.seq < before)
-    rows = connection.execute(select(confirmations).where(*where).order_by(_COLUMNS.seq.desc()).limit(limit))
+    rows = connection.execute(_LISTED.where(*where).order_by(_COLUMNS.seq.desc()).limit(limit))
     return [(row.seq, _confirmation(row)) for row in rows]
 
 
@@ -129,7 +135,11 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode("utf-8", "replace")
 
 
-def _confirmation(row: Row[Any]) -> Confirmation:
+def _open(row: Row[Any]) -> OpenQuestion:
+    return OpenQuestion(row.id, row.actor, row.tool, row.expires_at, bool(row.in_memory))
+
+
+def _confirmation(row: Any) -> Confirmation:
     return Confirmation(
         id=row.id,
         state=row.state,

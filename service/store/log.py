@@ -74,6 +74,10 @@ def listed(connection: Connection, wanted: LogFilter, *, before: int | None, lim
     conditions = _conditions(wanted)
     if before is not None:
         conditions.append(log_entries.c.idx < before)
+    if wanted.since is not None:
+        conditions.append(log_entries.c.idx >= first_since(connection, wanted.since))
+    if wanted.until is not None:
+        conditions.append(log_entries.c.idx < first_since(connection, wanted.until))
     statement = select(log_entries).where(*conditions).order_by(log_entries.c.idx.desc()).limit(limit)
     return [dict(row) for row in connection.execute(statement).mappings()]
 
@@ -82,9 +86,27 @@ def between(
     connection: Connection, wanted: LogFilter, *, first: int, until: int, limit: int
 ) -> list[Mapping[str, Any]]:
     """Rows of `log_entries` with first ≤ index < until, oldest first."""
+    first = max(first, 0 if wanted.since is None else first_since(connection, wanted.since))
+    until = until if wanted.until is None else min(until, first_since(connection, wanted.until))
     here = (log_entries.c.idx >= first, log_entries.c.idx < until)
     statement = select(log_entries).where(*here, *_conditions(wanted)).order_by(log_entries.c.idx).limit(limit)
     return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def first_since(connection: Connection, moment: str) -> int:
+    """The index of the first entry that is no earlier than this; the log's size without one.
+
+    Times rise with the index (store/database.py sees to it), so halving finds it.
+    """
+    low, high = 0, int(connection.execute(select(func.max(log_entries.c.idx) + 1)).scalar() or 0)
+    while low < high:
+        middle = (low + high) // 2
+        at = connection.execute(select(log_entries.c.at).where(log_entries.c.idx == middle)).scalar()
+        if at is not None and at < moment:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def visible(connection: Connection, index: int, wanted: LogFilter) -> Mapping[str, Any] | None:
@@ -100,12 +122,10 @@ def _conditions(wanted: LogFilter) -> list[ColumnElement[bool]]:
     if wanted.tool is not None:
         of_tool = select(runs.c.id).where(runs.c.tool == wanted.tool)
         found.append(or_(log_entries.c.tool == wanted.tool, log_entries.c.run.in_(of_tool)))
-    if wanted.since is not None:
-        found.append(log_entries.c.at >= wanted.since)
-    if wanted.until is not None:
-        found.append(log_entries.c.at < wanted.until)
     if wanted.patterns is not None:
-        seen = select(runs.c.id).where(or_(*(runs.c.tool.op("GLOB")(p) for p in wanted.patterns)))
+        # Row by row: of a million runs, those that are shown are found at once, a list of all of them is not made.
+        shown = or_(*(runs.c.tool.op("GLOB")(p) for p in wanted.patterns))
+        seen = select(runs.c.id).where(runs.c.id == log_entries.c.run, shown).exists()
         found.append(or_(log_entries.c.tool.is_(None), *(log_entries.c.tool.op("GLOB")(p) for p in wanted.patterns)))
-        found.append(or_(log_entries.c.run.is_(None), log_entries.c.run.in_(seen)))
+        found.append(or_(log_entries.c.run.is_(None), seen))
     return found

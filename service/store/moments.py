@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, select, text
 
+from service.domain.times import later
 from service.domain.tools import ToolVersion
-from service.store import tools
+from service.store import log, tools
 from service.store.tables import log_entries
 from service.store.tables import tools as names
 
@@ -43,7 +44,7 @@ def at(connection: Connection, name: str, moment: str) -> Then:
     After the last change known, it stands as it stands now. Before, of the versions there were the newest would have run:
     where a merge let an older one run, only a run tells, and the last one since the change decides.
     """
-    last = _last_before(connection, moment)
+    last = log.first_since(connection, later(moment, 0.001)) - 1  # times have milliseconds
     before = list(_changes(connection, name, until=last))
     following = next(_changes(connection, name, after=last), None)
     shown = None if following is None else _because(following)
@@ -103,19 +104,6 @@ def _ran(connection: Connection, name: str, after: int, until: int) -> Any | Non
     here = (log_entries.c.tool == name, log_entries.c.idx > after, log_entries.c.idx <= until)
     statement = select(*columns).where(*here, text("+log_entries.type = 'run.started'"))
     return connection.execute(statement.order_by(log_entries.c.idx.desc()).limit(1)).first()
-
-
-def _last_before(connection: Connection, moment: str) -> int:
-    """The index of the last entry no later than this; -1 without one. Times rise with the index, so halving finds it."""
-    low, high = -1, int(connection.execute(select(func.max(log_entries.c.idx))).scalar() or 0)
-    while low < high:
-        middle = (low + high + 1) // 2
-        at = connection.execute(select(log_entries.c.at).where(log_entries.c.idx == middle)).scalar()
-        if at is not None and at <= moment:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _facts(row: Any) -> dict[str, Any]:

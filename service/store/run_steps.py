@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, update
+from sqlalchemy import bindparam, delete, insert, update
 
 from service.domain.audit import AuditEntry, Fact
 from service.domain.executors import Outcome, Stream
@@ -37,6 +37,7 @@ def _update(columns: Sequence[str]) -> str:
 _INSERT_RUN: Final = compiled(insert(runs))
 _NO_COLUMNS: Final[Mapping[str, None]] = {column.name: None for column in runs.columns}
 _INSERT_PARAMETERS: Final = compiled(insert(run_parameters))
+_DROP_PARAMETERS: Final = compiled(delete(run_parameters).where(run_parameters.c.run_seq == bindparam("row")))
 _INSERT_OUTPUT: Final = compiled(insert(run_output))
 _FINISH_RUN: Final = _update(_FINISHED_COLUMNS)
 _START_RUN: Final = _update(_STARTED_COLUMNS)
@@ -109,7 +110,7 @@ def refuse(
     problems: Sequence[Mapping[str, Any]],
     waiting: Waiting | None = None,
 ) -> Begun:
-    """Write a run that never started: why, and of a call that did not wait nothing of its parameters but the digest."""
+    """Write a run that never started: why, and of its parameters nothing but the digest (contract/http-api.md)."""
     text = json.dumps(list(problems), ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
     facts = {"run": asked.run_id, "tool": asked.version.tool, "code": code, "problems_digest": digest}
@@ -126,6 +127,7 @@ def refuse(
     }
     if waiting is not None:
         transaction.cursor.execute(_REFUSE_RUN, {"row": waiting.seq, **row})
+        transaction.cursor.execute(_DROP_PARAMETERS, {"row": waiting.seq})
         return Begun(waiting.seq, asked.run_id, waiting.created_at, entry)
     return Begun(_insert(transaction, _new_row(transaction, asked) | row), asked.run_id, transaction.now, entry)
 

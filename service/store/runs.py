@@ -71,10 +71,14 @@ def masked_parameters(connection: Connection, seq: int) -> Any:
     return None if masked is None else json.loads(masked)
 
 
-def masked_parameters_of(connection: Connection, run_id: str) -> Any:
-    """The same, by the run's id."""
-    seq = connection.execute(select(runs.c.seq).where(runs.c.id == run_id)).scalar()
-    return None if seq is None else masked_parameters(connection, seq)
+def masked_parameters_of(connection: Connection, run_id: str, *, at_most: int | None = None) -> Any:
+    """The same, by the run's id; None too where they are more than `at_most` bytes."""
+    found = select(run_parameters.c.masked).join(runs, runs.c.seq == run_parameters.c.run_seq)
+    found = found.where(runs.c.id == run_id)
+    if at_most is not None:
+        found = found.where(func.length(run_parameters.c.masked) <= at_most)
+    masked = connection.execute(found).scalar()
+    return None if masked is None else json.loads(masked)
 
 
 @dataclass(frozen=True, slots=True)

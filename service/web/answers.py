@@ -37,10 +37,12 @@ _REFUSED_STATUS: Final[Mapping[str, int]] = {
     "bad-parameters": 422,
     "busy": 429,
     "internal": 500,
+    "cannot-record": 503,
     "not-available": 503,
     "shutdown": 503,
     "crash": 503,
 }
+_TOLD: Final = {"shutdown": "not-available", "crash": "not-available"}  # why it never ran, in the table's words
 _ACCEPTED: Final = Message("已接受，仍在进行。", "Accepted; it goes on.")
 _NEEDS: Final = Message(
     "这个工具需要确认后才执行。", "The tool runs once it is confirmed: POST /api/v1/confirmations/{id}."
@@ -105,7 +107,7 @@ def _refused(parts: Parts, run: Run) -> Answer:
     shape = six(run.version.tool, run.version, message) | {"found": True, "definition": definition_of(run.version)}
     shape["run"] = {"id": run.id, "state": run.state, "reason": run.reason, **NO_OUTCOME}
     shape["receipt"] = receipt_of(parts, run)
-    shape |= {"code": "not-available" if status == 503 else code, "message": message.as_json()}
+    shape |= {"code": _TOLD.get(code, code), "message": message.as_json()}
     if run.problems:
         shape["problems"] = list(run.problems)
     headers = {"Retry-After": "1"} if status == 429 else {}

@@ -72,6 +72,10 @@ class Authority:
         token = self._by_actor.get(name)
         return actor_of(token) if token is not None and token.live(now()) else None
 
+    def still(self, actor: Actor) -> Actor | None:
+        """The same for whoever asked and listens on: of a person what this very session may, not their others."""
+        return self.standing(actor.name) if actor.session is None else self._sessions.still(actor.session)
+
     def called(self, name: str) -> str | None:
         """How people call the actor of this name: its token's name, or the person's."""
         token = self._by_actor.get(name)

@@ -1,7 +1,7 @@
 """Confirmations: what waits for a yes, and answering it (contract/http-api.md, Confirmations)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from service.domain import strict_json
 from service.domain.confirmations import STATES, Confirmation
@@ -12,6 +12,8 @@ from service.web.answers import answer_of
 from service.web.lists import check_names, page, read_choice
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked, Pending
+
+LISTED_BYTES: Final = 16 * 1024  # of parameters, in a list
 
 
 def list_confirmations(parts: Parts, asked: Asked) -> Answer:
@@ -27,14 +29,14 @@ def list_confirmations(parts: Parts, asked: Asked) -> Answer:
                 connection, asker=own, patterns=actor.tools, state=state, before=before, limit=limit
             ),
             lambda row: row[0],
-            lambda row: _item(row[1], runs.masked_parameters_of(connection, row[1].run)),
+            lambda row: _item(row[1], runs.masked_parameters_of(connection, row[1].run, at_most=LISTED_BYTES)),
         )
     return Answer(shown)
 
 
 def show_confirmation(parts: Parts, asked: Asked) -> Answer:
     """One, as far as the actor may see it."""
-    return Answer(item_of(parts, parts.execution.confirmations.show(asked.path["id"], asked.actor)))
+    return Answer(_in_full(parts, parts.execution.confirmations.show(asked.path["id"], asked.actor)))
 
 
 def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
@@ -43,7 +45,7 @@ def answer_confirmation(parts: Parts, asked: Asked) -> Answer | Pending:
     approve, reason = _decision(asked.body)
     if not approve:
         rejected = parts.execution.confirmations.reject(asked.path["id"], asked.actor, reason)
-        return Answer(item_of(parts, rejected))
+        return Answer(_in_full(parts, rejected))
     return answer_of(parts, parts.execution.approve(asked.path["id"], asked.actor, reason), wait=True)
 
 
@@ -70,7 +72,12 @@ def _malformed() -> Malformed:
 
 
 def item_of(parts: Parts, asked: Confirmation) -> dict[str, Any]:
-    """An item of the list of confirmations."""
+    """An item of the list of confirmations; parameters that are too many for a list are null there."""
+    with parts.database.read() as connection:
+        return _item(asked, runs.masked_parameters_of(connection, asked.run, at_most=LISTED_BYTES))
+
+
+def _in_full(parts: Parts, asked: Confirmation) -> dict[str, Any]:
     with parts.database.read() as connection:
         return _item(asked, runs.masked_parameters_of(connection, asked.run))
 

@@ -42,7 +42,7 @@ async def _events(parts: Parts, asked: Asked) -> AsyncIterator[bytes]:
     try:
         yield _reset(parts) if lost else STILL_HERE
         quiet = 0.0
-        while (actor := parts.authority.standing(asked.actor.name)) is not None:
+        while (actor := parts.authority.still(asked.actor)) is not None and not parts.execution.turns.stopping:
             events = feed.after(place)
             if events is None:
                 place = feed.last()

@@ -44,6 +44,9 @@ def failed(error: BitongError, asked: Asked | None) -> Answer:
         shape |= {"output": text_of(outcome.stdout)[0], "duration_ms": outcome.duration_ms}
         shape["run"] = {**NO_OUTCOME, "id": error.facts["run"], "state": outcome.state, "reason": outcome.reason}
         shape["receipt"] = None
+    elif "run" in error.facts:
+        shape["run"] = {**NO_OUTCOME, "id": error.facts["run"], "state": "queued", "reason": None}
+        shape["receipt"] = None
     for name in ("found", "suggestion", "removed"):
         if name in error.facts:
             shape[name] = error.facts[name]

@@ -47,7 +47,7 @@ class _Follower:
         tape: Tape | None = None
         try:
             quiet = 0.0
-            while self._parts.authority.standing(self._asked.actor.name) is not None:
+            while self._parts.authority.still(self._asked.actor) is not None:
                 ongoing = self._parts.execution.turns.under_way(self._run.id)
                 if ongoing is not None and tape is None:
                     tape = ongoing.tape
@@ -56,6 +56,8 @@ class _Follower:
                 if ongoing is None and (last := await self._last(tape)) is not None:
                     yield chunk + last
                     return
+                if ongoing is None and self._parts.execution.turns.stopping:
+                    return  # nothing more will come of it here; Last-Event-ID resumes
                 if chunk or quiet >= SILENCE_S:
                     yield chunk or STILL_HERE
                     quiet = 0.0

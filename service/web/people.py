@@ -37,6 +37,7 @@ class Sessions:
         with database.read() as connection:
             known = sessions.all_sessions(connection)
         self._by_hash = {session.hash: session for session in known if session.live(now())}
+        self._names = {PERSON + session.who: session.name for session in reversed(known)}
 
     def find(self, cookie: str) -> Session | None:
         """The live session of this cookie."""
@@ -50,10 +51,16 @@ class Sessions:
             theirs = [s for s in self._by_hash.values() if s.live(moment) and PERSON + s.who == name]
         return Actor(name, frozenset(scope for s in theirs for scope in s.scopes)) if theirs else None
 
-    def called(self, name: str) -> str | None:
-        """How a person that is signed in is called."""
+    def still(self, session_id: str) -> Actor | None:
+        """What the person may in this session now; None once it has ended."""
+        moment = now()
         with self._lock:
-            return next((s.name for s in self._by_hash.values() if PERSON + s.who == name), None)
+            found = next((s for s in self._by_hash.values() if s.id == session_id and s.live(moment)), None)
+        return None if found is None else person_of(found)
+
+    def called(self, name: str) -> str | None:
+        """How a person is called who is or was signed in."""
+        return self._names.get(name)
 
     def open(self, who: str, name: str, scopes: Sequence[str], via: str) -> tuple[Session, str]:
         """A new session and what its cookie holds, which is never to be had again."""
@@ -152,6 +159,7 @@ class Sessions:
             for key in gone:
                 del self._by_hash[key]
             self._by_hash[session.hash] = session
+            self._names[PERSON + session.who] = session.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,6 +158,8 @@ class Endpoint:
             body = await self._body(request) if self.route.takes_body else b""
             asked = asked_of(request, actor, body)
             found = await self._pools.run(self.route.pool, partial(self._handle, asked))
+            if isinstance(found, Streamed) and request.method == "HEAD":
+                return Response(None, headers=_STREAM_HEADERS, media_type=found.media_type)
             if isinstance(found, Streamed):
                 return StreamingResponse(found.chunks(), headers=_STREAM_HEADERS, media_type=found.media_type)
             if isinstance(found, Paged):

@@ -357,9 +357,18 @@ def test_a_2xx_that_is_not_json_is_the_output_as_it_is(told):
     assert (outcome.state, outcome.status, outcome.stdout.kept) == ("succeeded", 200, b"plain \xff text")
 
 
+def test_a_gatekeeper_that_knows_no_cap_is_still_understood(told):
+    """U1: `max_output_bytes` is an addition that it may ignore; what it says of the end stands."""
+    outcome = told({"ok": True, "exit_code": 0, "stdout": "x" * 5_000_000, "stderr": "y" * 3_000_000}, keep=1000)
+
+    assert (outcome.state, outcome.exit_code) == ("succeeded", 0)
+    assert (outcome.stdout.kept, outcome.stdout.total) == (b"x" * 1000, 5_000_000)
+    assert (outcome.stderr.kept, outcome.stderr.total) == (b"y" * 1000, 3_000_000)
+
+
 def test_an_answer_that_is_too_large_is_counted_and_not_understood(told):
-    """Bounded memory: 4 × max_output_bytes + 1 MiB."""
-    body = json.dumps({"ok": True, "stdout": "x" * 2_000_000}).encode()
+    """Bounded memory: 32 MiB, or 4 × max_output_bytes + 1 MiB where that is more."""
+    body = json.dumps({"ok": True, "stdout": "x" * 33 * 1024 * 1024}).encode()
 
     outcome = told(body, keep=1000)
 
@@ -443,6 +452,14 @@ def hanging(cancel_answer):
         (b"[[[", "unknown", "lost-answer"),
         (b'{"ok": true, "ending": {"ok": false, "reason": "cancelled", "stdout": "part"}}', "timed_out", "deadline"),
         (b'{"ok": false, "ending": {"ok": true, "exit_code": 0, "stdout": "done"}}', "succeeded", None),
+        (b'{"ok": false, "ending": {"reason": "interrupted"}}', "interrupted", "interrupted"),
+        (b'{"ok": true, "ending": {}}', "timed_out", "deadline"),
+        (b'{"ok": false, "ending": {}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "state": "running", "ending": {"state": "running"}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "state": "running", "ending": {"ok": true}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"stdout": "so far"}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"ok": "true", "exit_code": "0"}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"reason": "well"}}', "unknown", "lost-answer"),
     ],
 )
 def test_our_own_deadline_asks_once_for_a_cancel(far_side, cancelled, state, reason):

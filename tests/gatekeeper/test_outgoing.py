@@ -68,6 +68,8 @@ def test_a_redirect_is_given_and_not_followed(far_side, answering):
         {"url": "http://127.0.0.1/a b"},
         {"url": "http://127.0.0.1/a/%2e%2e/b"},
         {"url": "http://127.0.0.1/%252e%252e/b"},
+        {"url": "http://127.0.0.1/a/..;x/b"},
+        {"url": "http://127.0.0.1/a/%2e.%3bx/b"},
         {"url": "ftp://127.0.0.1/"},
         {"url": "file:///etc/passwd"},
         {"url": "//127.0.0.1/"},
@@ -128,6 +130,35 @@ def test_a_pattern_opens_what_it_names(far_side, answering, pattern, url, reache
 
     assert told["ok"] is reaches
     assert side.connections == int(reaches)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("x%2f..%2f..%2fadmin", "x%2F..%2Fadmin", "..%5c..%5cadmin", "x%252f..%252fadmin", "x%255cadmin", "a%00"),
+        *("a%250a", "..;/admin", "..%3b/admin", ".%252e;v=1/admin", "a%2fb", "%2e%2e%2fadmin"),
+    ],
+)
+def test_a_path_that_may_lead_elsewhere_is_none_that_a_narrower_pattern_names(far_side, answering, rest):
+    """executors.md, Common: whoever decodes %2F and folds `..` at the far side would serve /admin."""
+    side = far_side(answering(b"reached"))
+
+    with pytest.raises((CannotDo, ValueError)):
+        send((f"{side.url}/api/*",), f"{side.url}/api/{rest}")
+
+    assert side.connections == 0
+
+
+@pytest.mark.parametrize("pattern", ["{url}/*", "{url}"])
+@pytest.mark.parametrize("rest", ["projects/group%2Fproject", "a%5Cb", "a//b", "a;v=1/b"])
+def test_an_encoded_slash_goes_where_the_whole_host_is_open(far_side, answering, pattern, rest):
+    """APIs use it (`projects/group%2Fproject`), and there is nothing that it could leave."""
+    side = far_side(answering(b"reached"))
+
+    told = send((pattern.format(url=side.url),), f"{side.url}/{rest}")
+
+    assert told["ok"] is True
+    assert side.requests[0].startswith(f"GET /{rest} ".encode())
 
 
 @pytest.mark.parametrize("pattern", ["*", "example.com", "http://", "http://u@x/", "http://x/?q", "ftp://x/"])

@@ -541,11 +541,12 @@ def guarded(tmp_path_factory):
     (folder / "data").mkdir()
     (folder / "data/bitong.db").write_text("s3cret")
     (folder / "token").write_text("s3cret")
+    (folder / "denied.txt").write_text("s3cret")
     config = GatekeeperConfig(
         token=TOKEN,
         state_dir=folder / "state",
         roots=(folder,),
-        deny=(folder / "data",),
+        deny=(folder / "data", folder / "denied.txt"),
         token_file=folder / "token",
     )
     beside = subprocess.Popen(["sleep", "300"], env={"OURS": "s3cret"})
@@ -570,6 +571,8 @@ def guarded(tmp_path_factory):
         "cat /proc/*/root{data}/bitong.db",
         "umount {data}; umount -l {data}; cat {data}/bitong.db",
         "umount {token}; cat {token}",
+        "cat {denied}",
+        "umount {denied}; cat {denied}",
         "unshare -Urm sh -c 'umount {data}; umount {token}; cat {data}/bitong.db {token}'",
         "mkdir -p {tmp}/m; unshare -Urm sh -c 'mount --bind {tmp} {tmp}/m; cat {tmp}/m/data/bitong.db'",
         "nsenter -t 1 -m cat {data}/bitong.db",
@@ -579,7 +582,7 @@ def guarded(tmp_path_factory):
 def test_a_command_sees_nothing_that_is_denied(guarded, cmd):
     """X35: our database, keys, token file and the environment of what started it."""
     tmp = guarded.root
-    names = {"data": tmp / "data", "token": tmp / "token", "state": tmp / "state", "tmp": tmp}
+    names = {"data": tmp / "data", "token": tmp / "token", "state": tmp / "state", "tmp": tmp, "denied": tmp / "denied.txt"}
 
     told = guarded.run("echo begun; " + cmd.format(**names))
 
@@ -633,19 +636,75 @@ def test_a_guarded_command_that_cannot_start_says_so(guarded, argv):
     assert (told["ok"], told["reason"]) == (False, "did-not-start")
 
 
-@pytest.mark.parametrize("path", ["data/bitong.db", "token", "state/runs.jsonl", "/proc/self/environ"])
+@needs_bwrap
+def test_what_bubblewrap_cannot_do_is_not_the_commands_exit_code(guarded, tmp_path):
+    """X4: more variables than it takes, and a program that stands there and is none."""
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+
+    for params in ({"cmd": "true", "env": {f"A{n}": "1" for n in range(4000)}}, {"argv": [str(program)]}):
+        told = guarded.post("exec", params).json()
+
+        assert (told["ok"], told["reason"], told["exit_code"]) == (False, "did-not-start", None), params
+        assert told["why"]
+        assert output(told, "stderr") == b""
+
+
+@needs_bwrap
+def test_many_variables_reach_a_guarded_command(guarded):
+    told = guarded.post("exec", {"cmd": "env | grep -c ^A", "env": {f"A{n}": "1" for n in range(2500)}}).json()
+
+    assert (told["ok"], told["stdout"]) == (True, "2500\n")
+
+
+@needs_bwrap
+@pytest.mark.parametrize("within", ["", "unshare -Ur ", "unshare -Urm ", "unshare -Urmpf "])
+def test_a_guarded_command_changes_no_setting_of_the_kernel(guarded, within):
+    """X35: what is written to core_pattern runs on the host, past all masks; root owns it even without capabilities.
+
+    Opened for appending and nothing written, so that masks that fail here harm nobody.
+    """
+    script = (
+        "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sysrq-trigger /sys/kernel/uevent_helper;"
+        " do (: >>$f) 2>&1 && echo opened $f; done; mount -o remount,rw /proc; mount -t proc proc /proc;"
+        " (: >>/proc/sys/kernel/core_pattern) && echo opened after all; true"
+    )
+
+    told = guarded.post("exec", {"cmd": f'{within}sh -c "$SCRIPT"', "env": {"SCRIPT": script}}).json()
+
+    assert b"opened" not in output(told)
+
+
+@pytest.mark.parametrize("path", ["data/bitong.db", "denied.txt", "token", "state/runs.jsonl", "/proc/self/environ"])
 def test_no_file_method_reaches_what_is_denied(guarded, path):
     """X35: read, written, listed."""
     for method, params in (
         ("file.read", {"path": path}),
         ("file.write", {"path": path, "content": "x", "mode": "overwrite"}),
         ("file.write", {"path": path, "content": "x", "mode": "append"}),
-        ("file.list", {"path": str(Path(path).parent) if path != "token" else path}),
+        ("file.list", {"path": str(Path(path).parent) if "/" in path else path}),
     ):
         told = guarded.post(method, params).json()
         assert told["ok"] is False
         assert "s3cret" not in json.dumps(told)
     assert (guarded.root / "data/bitong.db").read_text() == "s3cret"
+
+
+def test_what_is_denied_must_be_there(tmp_path):
+    """A name mistyped would hide nothing, and nobody would know."""
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(TOKEN)
+    command = ["gatekeeper", "--port", "0", "--token-file", str(token), "--deny", str(tmp_path / "dta")]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "service", *command], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.returncode == 2
+    assert "--deny" in done.stderr
+    assert "没有" in done.stderr
 
 
 def test_where_nothing_can_be_hidden_commands_are_refused(start, tmp_path, monkeypatch):

@@ -103,13 +103,16 @@ def test_an_admin_lists_sessions_and_ends_one(house: House) -> None:
 
 def test_a_session_that_ended_closes_its_open_stream(house: House) -> None:
     """R14: also a connection that is open already (five times a second)."""
+    signed_in(house.desk, "read", sub="42")  # another one of theirs, which goes on
     somebody = signed_in(house.desk, "read", sub="42")
     session = next(s for s in house.desk.bitong.sessions.everyone() if s.who == "42")
     with somebody.client.stream("GET", "/api/v1/events", timeout=5) as stream:
         assert stream.status_code == 200
         house.desk.bitong.sessions.close(session.id, person_of(session))
 
-        assert b"".join(stream.iter_raw()) is not None  # it ends
+        assert b"".join(stream.iter_raw()) is not None  # it ends, or the test's client gives up
+    assert somebody.get("/").status_code == 303
+    assert house.desk.bitong.authority.standing("person:42") is not None
 
 
 def test_a_person_may_what_their_living_sessions_may(house: House) -> None:

@@ -11,6 +11,8 @@ import threading
 import httpx
 import pytest
 
+from service.verify import VerifyError
+from service.verify.export import verify_export
 from service.web import exporting
 from service.web.exporting import inert
 from service.web.server import API
@@ -234,3 +236,74 @@ def test_the_command_line_writes_a_whole_file_or_none(desk, somebody, tmp_path):
     assert len(indexes) > 20
     assert {row["type"] for row in csv.DictReader(io.StringIO(table.stdout))} == {"run.finished"}
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.fixture(scope="module")
+def exported(desk, somebody, tmp_path_factory):
+    """The whole log as a file, with the checkpoint that it leads to."""
+    assert somebody.get(f"{API}/audit/checkpoint").status_code == 200
+    file = tmp_path_factory.mktemp("export") / "log.ndjson"
+    file.write_bytes(somebody.get(f"{API}/audit", params={"format": "ndjson"}).content)
+    return file
+
+
+@pytest.fixture(scope="module")
+def vkey(desk) -> str:
+    return str(desk.bitong.checkpoints.keys[-1])
+
+
+def test_an_export_verifies_with_the_key_alone(exported, vkey, tmp_path):
+    """contract/audit.md, Verification: no server, no database."""
+    report = verify_export(exported, keys=[vkey])
+
+    assert report.findings == ()
+    assert report.checkpoints == 1
+    assert report.size == len(exported.read_text().splitlines()) - 1
+    done = bitong("audit", "verify", "--export", str(exported), "--key", vkey, env=environment({}), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def _flipped(lines: list[str]) -> list[str]:
+    line = json.loads(lines[7])
+    content = bytearray(base64.b64decode(line["entry_b64"]))
+    content[40] ^= 1
+    return [*lines[:7], json.dumps(line | {"entry_b64": base64.b64encode(content).decode()}), *lines[8:]]
+
+
+def _rewritten(lines: list[str]) -> list[str]:
+    """With its leaf recomputed: found against the checkpoint."""
+    line = json.loads(lines[7])
+    content = base64.b64decode(line["entry_b64"]).replace(b'"actor":"', b'"actor":"x')
+    line |= {"entry_b64": base64.b64encode(content).decode(), "leaf": hashlib.sha256(b"\0" + content).hexdigest()}
+    return [*lines[:7], json.dumps(line | {"actor": json.loads(content)["actor"]}), *lines[8:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (_flipped, "leaf-differs"),
+        (_rewritten, "checkpoint-differs"),
+        (lambda lines: [*lines[:7], *lines[8:]], "index-missing"),
+        (lambda lines: [*lines[:7], lines[8], lines[7], *lines[9:]], "index-missing"),
+        (lambda lines: [*lines[:-5], lines[-1]], "log-cut"),
+        (lambda lines: [lines[0].replace('"log.opened","at"', '"log.closed","at"'), *lines[1:]], "column-differs"),
+    ],
+)
+def test_what_was_changed_in_an_export_is_found(exported, vkey, tmp_path, change, what):
+    """S5, S6."""
+    (tmp_path / "changed").write_text("\n".join(change(exported.read_text().splitlines())) + "\n")
+
+    report = verify_export(tmp_path / "changed", keys=[vkey])
+
+    assert what in {finding.what for finding in report.findings}
+
+
+@pytest.mark.parametrize("content", ["", "id,state\r\n", "[1]\n", "{}\n"])
+def test_what_is_no_export_is_said(tmp_path, content):
+    (tmp_path / "file").write_text(content)
+
+    if content:
+        with pytest.raises(VerifyError):
+            verify_export(tmp_path / "file")
+    else:
+        assert [finding.what for finding in verify_export(tmp_path / "file").findings] == ["index-missing"]

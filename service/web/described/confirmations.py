@@ -9,7 +9,7 @@ OVER = (*(f"confirmation-{state}" for state in STATES if state != "waiting"), "d
 
 def schemas() -> dict[str, Schema]:
     """Name → schema."""
-    preview: Schema = {"description": "What will run, as the executor will send it; secrets as •••."}
+    preview: Schema = {"description": "What will run, as the executor will send it; secrets as •••, long texts cut."}
     about = {
         "tool": ref("ToolName"),
         "version": whole(minimum=1),
@@ -21,7 +21,7 @@ def schemas() -> dict[str, Schema]:
         "id": ref("Id"),
         "state": text(enum=list(STATES)),
         **about,
-        "params": {"type": ["object", "null"]},
+        "params": {"type": ["object", "null"], "description": "Null where purged, or too long for a list."},
         "params_digest": ref("Sha256"),
         "preview": preview,
         "actor": ref("Actor", "Who asked."),
