@@ -61,6 +61,7 @@ class Bitong:
         control: Control | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
+        building.refuse_shown(settings)
         self.settings = settings
         self.folder = DataFolder(Path(settings.data_dir))
         self.folder.make()
@@ -135,7 +136,7 @@ class Bitong:
                 ttl_s=settings.confirmation_ttl_s,
                 allow_self=settings.confirm_self,
                 told=self._asked,
-                refused=self._happened,
+                happened=self._happened,
             ),
             turns=turns,
             refused=self._happened,

@@ -7,6 +7,7 @@ from typing import Any
 from service.domain.executors import Executor
 from service.errors import Message, UsageError
 from service.execution.embeddings import Embeddings
+from service.execution.executors.bubblewrap import shown_by
 from service.execution.executors.failed_when import FailedWhen
 from service.execution.executors.gatekeeper import GatekeeperExecutor
 from service.execution.executors.gatekeeper import Node as GatekeeperNode
@@ -85,6 +86,29 @@ def mirror(settings: Settings) -> Mirror | None:
     )
     mirror.start()
     return mirror
+
+
+def refuse_shown(settings: Settings) -> None:
+    """Refuse to keep what is ours where every shell tool could read it (cases.md X11, X33). Raises UsageError."""
+    if settings.shell_sandbox == "none":
+        return
+    for name, path in settings.private_paths().items():
+        shown = shown_by(path, settings.shell_read_paths, network=settings.shell_network)
+        if shown is not None and shown in settings.shell_read_paths:
+            raise UsageError(
+                Message(
+                    f"设置 shell_read_paths 里的 {shown} 会让工具读到 {name} 所指之处；请去掉它，或把后者移到别处。",
+                    f"The setting shell_read_paths: {shown} would let tools read what {name} names; "
+                    "take it out, or move the other elsewhere.",
+                )
+            )
+        if shown is not None:
+            raise UsageError(
+                Message(
+                    f"设置 {name} 所指之处在 {shown} 里，shell 工具读得到；请移到别处。",
+                    f"The setting {name} names a place that {shown} shows to shell tools; move it elsewhere.",
+                )
+            )
 
 
 def sandbox(settings: Settings) -> Sandbox:

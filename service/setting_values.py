@@ -71,19 +71,30 @@ def one_of(*names: str) -> Callable[[Any], str]:
 
 
 def url(value: Any) -> str:
-    """An http(s) URL without query or fragment; a slash at its end is dropped."""
-    parts = urlsplit(text(value))
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError("an http(s) URL without query or fragment")
+    """An http(s) URL without query or fragment; a slash at its end is dropped.
+
+    Nor with a user name: a password there would pass by every rule on tokens, and show in logs.
+    """
+    if not _is_address(text(value)):
+        raise ValueError("an http(s) URL without user name, password, query or fragment")
     return str(value).rstrip("/")
 
 
 def repository(value: Any) -> str:
-    """Where a repository is: an http(s) URL or a local path."""
+    """Where a repository is: an http(s) URL, its user name and token apart, or a local path; not `user@host:path`."""
     place = text(value)
-    if "://" in place and not place.startswith(("http://", "https://")):
-        raise ValueError("an http(s) URL or a local path")
+    is_host = ":" in place.partition("/")[0]  # as git takes it
+    if not (_is_address(place) if "://" in place else not is_host):
+        raise ValueError(
+            "an http(s) URL without user name or password (they have settings of their own), or a local path"
+        )
     return place
+
+
+def _is_address(place: str) -> bool:
+    parts = urlsplit(place)
+    plain = "@" not in parts.netloc and not parts.query and not parts.fragment
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and plain
 
 
 def texts(value: Any) -> tuple[str, ...]:

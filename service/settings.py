@@ -52,12 +52,13 @@ class Node:
 
 
 class Settings:
-    """Every setting as an attribute. Immutable once made."""
+    """Every setting as an attribute. Immutable once made. `files`: which file each of some was read from, by name."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], files: Mapping[str, Path]) -> None:
         for setting in SETTINGS:
             object.__setattr__(self, setting.name, given.get(setting.name, setting.default))
         object.__setattr__(self, "nodes", _nodes(given.get("gatekeepers", {})))
+        object.__setattr__(self, "_files", dict(files))
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"settings do not change: {name}")
@@ -74,6 +75,12 @@ class Settings:
         """Where the SQLite database is."""
         return Path(self.data_dir) / "bitong.db"
 
+    def private_paths(self) -> dict[str, Path]:
+        """Name → path of what no tool may read: the data folder, the configuration, and files that hold secrets."""
+        nodes = {f"gatekeepers.{name}.token_file": node.get("token_file") for name, node in self.gatekeepers.items()}
+        of_nodes = {name: Path(str(file)) for name, file in nodes.items() if file is not None}
+        return {"data_dir": Path(self.data_dir), **self._files, **of_nodes}
+
     def webhook_secrets(self) -> dict[str, str]:
         """Name → secret of those that may sign a webhook now."""
         pairs = {"current": self.webhook_secret, "previous": self.webhook_secret_previous}
@@ -84,19 +91,22 @@ def load(environment: Mapping[str, str], config: Path | None = None) -> Settings
     """Read the settings. Raises UsageError for an unknown or unfit one, naming the setting and the nearest that exists."""
     named = config or (Path(environment["BITONG_CONFIG"]) if environment.get("BITONG_CONFIG") else None)
     given: dict[str, Any] = {}
+    files: dict[str, Path] = {}
     if named is not None:
-        given |= _from_file(named)
-    given |= _from_environment(environment)
+        files["BITONG_CONFIG"] = named
+        given |= _named(_parsed(named), lambda name: name, files)
+    given |= _from_environment(environment, files)
     read = {name: _read(_BY_NAME[name], value) for name, value in given.items()}
     if "public_url" not in read and "port" in read:
         read["public_url"] = f"http://127.0.0.1:{read['port']}"
-    return Settings(read)
+    return Settings(read, files)
 
 
-# Where bearer tokens go besides gatekeepers: the address's setting, those of its tokens, and the operator's leave.
+# Where tokens go besides gatekeepers: the address's setting, those of its tokens, and the operator's leave. The client's
+# secret is one of them, and signing in fetches people's tokens with it.
 _PLACES: Final = (
     ("repository_url", ("repository_token",), "repository_insecure"),
-    ("forgejo_url", ("forgejo_token", "forgejo_tools_token"), "forgejo_insecure"),
+    ("forgejo_url", ("forgejo_token", "forgejo_tools_token", "oauth_client_secret"), "forgejo_insecure"),
     ("hlpd_api_url", ("hlpd_api_token",), "hlpd_api_insecure"),
     ("embeddings_url", ("embeddings_token",), "embeddings_insecure"),
     ("anchor_repository_url", ("anchor_repository_token",), "anchor_repository_insecure"),
@@ -163,10 +173,6 @@ def refuse_open_file(path: Path) -> None:
         )
 
 
-def _from_file(path: Path) -> dict[str, Any]:
-    return _named(_parsed(path), lambda name: name)
-
-
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
@@ -191,17 +197,17 @@ def _parsed(path: Path) -> dict[str, Any]:
     return content
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(environment: Mapping[str, str], files: dict[str, Path]) -> dict[str, Any]:
     found = {
         name.removeprefix(PREFIX).lower(): value
         for name, value in environment.items()
         if name.startswith(PREFIX) and name not in NOT_SETTINGS
     }
-    return _named(found, lambda name: PREFIX + name.upper())
+    return _named(found, lambda name: PREFIX + name.upper(), files)
 
 
-def _named(content: Mapping[str, Any], shown: Callable[[str], str]) -> dict[str, Any]:
-    """Only known names; `<secret>_file` is replaced by what the file holds."""
+def _named(content: Mapping[str, Any], shown: Callable[[str], str], files: dict[str, Path]) -> dict[str, Any]:
+    """Only known names; `<secret>_file` is replaced by what the file holds, and the file's path goes to `files`."""
     result: dict[str, Any] = {}
     for name, value in content.items():
         plain = name.removesuffix("_file")
@@ -209,6 +215,7 @@ def _named(content: Mapping[str, Any], shown: Callable[[str], str]) -> dict[str,
             result[name] = value
         elif plain != name and plain in _BY_NAME and _BY_NAME[plain].secret:
             result[plain] = _content_of(shown(name), value)
+            files[shown(name)] = Path(str(value))
         else:
             raise _unknown(name, shown)
     return result

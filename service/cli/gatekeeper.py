@@ -42,7 +42,7 @@ def gatekeeper(
     ] = None,
     deny: Annotated[
         list[Path] | None,
-        typer.Option("--deny", metavar="DIR", help="谁也看不到的文件夹，可多次 / hidden folders; repeat it"),
+        typer.Option("--deny", metavar="PATH", help="谁也看不到的文件夹或文件，可多次 / hidden folders and files"),
     ] = None,
     state_dir: Annotated[
         Path | None,
@@ -61,7 +61,7 @@ def gatekeeper(
         token=token,
         state_dir=_folder(state, made=True),
         roots=tuple(_folder(folder) for folder in root or ()),
-        deny=tuple(deny or ()),
+        deny=tuple(_there(path) for path in deny or ()),
         token_file=token_file,
         methods=_methods(methods),
         allow_urls=tuple(allow_url or ()),
@@ -103,6 +103,21 @@ def _token(file: Path) -> str:
     if not token:
         raise UsageError(Message("--token-file 是空的。", "--token-file is empty."))
     return token
+
+
+def _there(path: Path) -> Path:
+    """What is to be hidden must be there: a name mistyped would hide nothing, and nobody would know."""
+    try:
+        path.stat()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise UsageError(
+            Message(
+                f"--deny 没有这个文件夹或文件：{path}：{reason}",
+                f"--deny names nothing that is there: {path}: {reason}",
+            )
+        ) from None
+    return path
 
 
 def _folder(path: Path, *, made: bool = False) -> Path:

@@ -27,6 +27,7 @@ from service.errors import Conflict, Forbidden, Message, NotFound
 from service.execution.attempts import Standing, cancelled
 from service.execution.limits import busy
 from service.execution.ongoing import Ongoing
+from service.execution.receipts import open_run
 from service.store import confirmations as rows
 from service.store import keys, run_steps, runs, tools
 from service.store.database import Database, Transaction
@@ -51,7 +52,7 @@ class Approved:
 class Confirmations:
     """Questions and answers. `ttl_s`: how long one waits; `allow_self`: whether asker and answerer may be one.
 
-    `told`: of every question asked or ended; `refused`: of every run that a question's end refused.
+    `told`: of every question asked or ended; `happened`: of every run that waits for one, or was refused by its end.
     Parameters that hold a secret are kept here, in memory only: with the service they are gone, and the question expires.
     """
 
@@ -63,14 +64,14 @@ class Confirmations:
         ttl_s: int,
         allow_self: bool,
         told: Callable[[Confirmation], None] = lambda _: None,
-        refused: Callable[[Run], None] = lambda _: None,
+        happened: Callable[[Run], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._standing = standing
         self._ttl_s = ttl_s
         self._allow_self = allow_self
         self._told = told
-        self._refused = refused
+        self._happened = happened
         self._lock = threading.Lock()
         self._secrets: dict[str, Mapping[str, Any]] = {}
         self._some_wait = True  # until a sweep finds that none does
@@ -82,23 +83,24 @@ class Confirmations:
             with self._lock:
                 self._secrets[question.id] = call.parameters
 
-        def work(transaction: Transaction) -> Confirmation:
+        def work(transaction: Transaction) -> tuple[Confirmation, Waiting]:
             if rows.waiting_of(transaction.connection, call.who) >= WAITING_PER_ACTOR:
                 raise busy(RETRY_AFTER_S)
             if call.key is not None:
                 keys.claim(transaction, call.key, call.run_id)
-            run_steps.wait(transaction, call.asked, "awaiting_confirmation")
+            waiting = run_steps.wait(transaction, call.asked, "awaiting_confirmation")
             expires_at = later(transaction.now, self._ttl_s)
             asked = replace(question, asked_at=transaction.now, expires_at=expires_at)
             rows.ask(transaction, asked)
-            return asked
+            return asked, waiting
 
         try:
-            asked = self._database.write(work)
+            asked, waiting = self._database.write(work)
         except BaseException:
             self._forget(question.id)
             raise
         self._some_wait = True
+        self._happened(open_run(waiting.seq, call.asked, "awaiting_confirmation", waiting.created_at))
         self._told(asked)
         return asked
 
@@ -239,7 +241,7 @@ class Confirmations:
             run = None if asked is None else runs.run(connection, asked.run)
         if asked is not None and run is not None and asked.state != "waiting":
             self._told(asked)
-            self._refused(run)
+            self._happened(run)
 
     def _forget(self, confirmation_id: str) -> Mapping[str, Any] | None:
         with self._lock:

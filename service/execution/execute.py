@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from service.domain.actors import Actor
 from service.domain.calls import ExecRequest
 from service.domain.confirmations import Confirmation, needs_confirmation
 from service.domain.index import Index
-from service.domain.runs import Commitment, Run, commit_parameters
+from service.domain.runs import OPEN, Commitment, Run, commit_parameters
 from service.domain.times import uuid7
 from service.domain.tools import NAME, ToolVersion
 from service.errors import BitongError, Busy, CannotRecord, Conflict, Invalid, Message, NotFound, Unavailable
@@ -31,6 +32,7 @@ from service.store.run_steps import Asked
 logger = structlog.get_logger(__name__)
 
 _TRIES: Final = 5  # at a definition that changes under a call
+_CANCEL_LOOKS, _CANCEL_AGAIN_S = 20, 0.05
 _SWEEP_S: Final = 0.4  # a right that ended acts within a second (contract/http-api.md, Who may what)
 
 Stand = Run | Ongoing | Confirmation  # how a call stands: ended or refused; under way; waiting for a yes
@@ -110,12 +112,18 @@ class Execution:
 
     def cancel(self, run_id: str, by: Actor) -> bool:
         """Ask a run to end, wherever it stands; False when it is over."""
-        if self.turns.cancel(run_id, by):
-            return True
-        withdrawn = self.confirmations.withdraw(run_id, by)
-        if withdrawn:
-            self._refusals.note(by.name)  # asking and taking back makes rows, and shall not do so without end
-        return withdrawn
+        for _ in range(_CANCEL_LOOKS):
+            if self.turns.cancel(run_id, by):
+                return True
+            if self.confirmations.withdraw(run_id, by):
+                self._refusals.note(by.name)  # asking and taking back makes rows, and shall not do so without end
+                return True
+            with self._database.read() as connection:
+                state = runs.state(connection, run_id)
+            if state not in OPEN:
+                return False
+            time.sleep(_CANCEL_AGAIN_S)  # it was approved this moment, and does not stand in line yet
+        return False
 
     # Its life.
 

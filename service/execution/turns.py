@@ -90,7 +90,14 @@ class Turns:
     def stand_in_line(self, ongoing: Ongoing) -> Ongoing:
         """Make it durable as `queued`, then let turns decide. Raises Busy, CannotRecord, keys.Taken."""
         with self.place(ongoing.who, ongoing.size) as place:
-            ongoing.waiting = self._database.write(lambda transaction: _queue_row(transaction, ongoing))
+            with self._lock:  # before there is a row that somebody could want to cancel
+                self._ongoing[ongoing.run_id] = ongoing
+            try:
+                ongoing.waiting = self._database.write(lambda transaction: _queue_row(transaction, ongoing))
+            except BaseException:
+                with self._lock:
+                    del self._ongoing[ongoing.run_id]
+                raise
             return place.take(ongoing)
 
     @contextmanager

@@ -12,8 +12,8 @@ MIB: Final = 1024 * 1024
 class GatekeeperConfig:
     """Everything the gatekeeper knows.
 
-    `roots`: folders it reads and writes beneath, the first one for relative paths. `deny`: folders that nobody reaches
-    through it; `file.*` never reaches the state folder and the token file either. `methods`: of METHODS (`status` and
+    `roots`: folders it reads and writes beneath, the first one for relative paths. `deny`: folders and files that nobody
+    reaches through it; `file.*` never reaches the state folder and the token file either. `methods`: of METHODS (`status` and
     `cancel` always work). `allow_urls`: what `http` may reach, as outgoing.py says. Sizes in bytes, times as named.
     """
 

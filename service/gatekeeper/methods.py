@@ -21,7 +21,7 @@ from service.gatekeeper.calls import GatekeeperCall, content_of
 from service.gatekeeper.config import GatekeeperConfig
 from service.gatekeeper.files import Files
 from service.gatekeeper.journal import Journal
-from service.gatekeeper.masks import Masks, options_file
+from service.gatekeeper.masks import Masks, as_started, memory_file
 from service.gatekeeper.outgoing import Outgoing
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -62,9 +62,10 @@ class Gatekeeper:
         self._config = config
         self._outgoing = Outgoing(config.allow_urls)
         token_files = () if config.token_file is None else (config.token_file,)
-        self._masks = Masks.of((*config.deny, config.state_dir), token_files)
+        hidden = (*config.deny, config.state_dir, *token_files)
+        self._masks = Masks.of(hidden)
         self._journal = Journal(config.state_dir)
-        self._roots = Roots(config.roots, (*config.deny, config.state_dir, *token_files))
+        self._roots = Roots(config.roots, hidden)
         self._files = Files(self._roots, config.max_file_bytes)
         self._live: dict[str, _Live] = {}
         self._lock = threading.Lock()
@@ -205,14 +206,11 @@ class Gatekeeper:
             not Path(cwd).is_dir()
             or shutil.which(str(Path(cwd, argv[0])) if "/" in argv[0] else argv[0], path=env["PATH"]) is None
         ):
-            # bwrap would say so with exit code 1, as if the command had.
+            # The system's words, where bwrap would have its own.
             return answer(ok=False, reason="did-not-start", why=os.strerror(errno.ENOENT))
-        options = options_file(self._masks.options(env, cwd))
-        try:
-            masked = [self._masks.bwrap, "--args", str(options), "--", *argv]
-            return _answer_of(_run(masked, {}, "/", stdin, knows, (options,)), knows.cancel)
-        finally:
-            os.close(options)
+        with memory_file(self._masks.options(env, cwd)) as options, memory_file() as status:
+            masked = [self._masks.bwrap, "--json-status-fd", str(status), "--args", str(options), "--", *argv]
+            return _answer_of(as_started(_run(masked, {}, "/", stdin, knows, (options, status)), status), knows.cancel)
 
 
 def _run(

@@ -6,7 +6,8 @@ used. So octal and decimal hosts, names that resolve inside, and v4 addresses in
 A pattern is `scheme://host[:port]/path` with `*` in host or path; the port must be the same. Without patterns: any
 public address. With them: only what they name, and an address that is not public only where a pattern names the host
 without `*`: then a name may lead to a private one; loopback, link-local and the like must be written as the address
-itself (`localhost` counts as one).
+itself (`localhost` counts as one). Where a pattern gives a path, it names no URL with a segment that hides a slash, a
+backslash or dots: a far side that decodes and folds them would leave that path.
 """
 
 import base64
@@ -23,6 +24,7 @@ from service.domain.executors import Cancel, Stream
 from service.errors import Message, UsageError
 from service.execution.executors.http import DEFAULT_PORTS, HttpCaller, Lost, NotSent, Request
 from service.execution.executors.http import Answer as HttpAnswer
+from service.execution.executors.paths import is_unfit
 from service.execution.executors.wire import Address
 from service.gatekeeper.answers import Answer, CannotDo, answer, cut, json_bytes, whole
 
@@ -32,6 +34,7 @@ _OUR_HEADERS: Final = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "te", "upgrade", "expect"}
 )
 _LOST_STATUSES: Final = (502, 504)
+_WHOLE: Final = "/*"  # every path of a host
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 # Stand for other addresses in ways that differ by network: NAT64's local prefix, 6to4, Teredo, v4-compatible, site-local.
 _STRANGE: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10")))
@@ -124,7 +127,7 @@ def _split(url: str) -> SplitResult:
         raise ValueError("the URL is not an absolute http or https URL")
     place = clean.netloc.decode("ascii")
     path, _, query = clean.raw_path.decode("ascii").partition("?")
-    if any(unquote(unquote(segment)) in (".", "..") for segment in path.split("/")):
+    if any(unquote(unquote(segment)).partition(";")[0] in (".", "..") for segment in path.split("/")):
         raise ValueError("the URL's path holds a segment . or ..")
     return SplitResult(clean.scheme, place, path, query, "")
 
@@ -138,7 +141,7 @@ def _pattern(pattern: str) -> SplitResult:
                 f"--allow-url {pattern!r} is not of the form https://host[:port]/path, with * in host or path",
             )
         )
-    return parts._replace(path=parts.path or "/*")
+    return parts._replace(path=parts.path or _WHOLE)
 
 
 def _matches(pattern: SplitResult, parts: SplitResult) -> bool:
@@ -147,6 +150,7 @@ def _matches(pattern: SplitResult, parts: SplitResult) -> bool:
         and (pattern.port or DEFAULT_PORTS[pattern.scheme]) == (parts.port or DEFAULT_PORTS[parts.scheme])
         and fnmatchcase(parts.hostname or "", pattern.hostname or "")
         and fnmatchcase(parts.path or "/", pattern.path)
+        and (pattern.path == _WHOLE or not any(segment and is_unfit(segment) for segment in parts.path.split("/")))
     )
 
 

@@ -59,6 +59,12 @@ def run(connection: Connection, run_id: str) -> Run | None:
     return run_of(dict(row), version, output(connection, row["seq"]))
 
 
+def state(connection: Connection, run_id: str) -> str | None:
+    """How a run stands; None where there is none."""
+    found: str | None = connection.execute(select(runs.c.state).where(runs.c.id == run_id)).scalar()
+    return found
+
+
 def output(connection: Connection, seq: int) -> dict[str, bytes]:
     """The kept bytes by stream; a stream that was purged or empty is not in it."""
     found = connection.execute(select(run_output.c.stream, run_output.c.kept).where(run_output.c.run_seq == seq))

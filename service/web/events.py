@@ -6,6 +6,7 @@ or the rejection; `run`, when it waits, started, and with the commit that ends i
 so the lists have to be read again.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -48,7 +49,7 @@ async def _events(parts: Parts, asked: Asked) -> AsyncIterator[bytes]:
                 place = feed.last()
                 yield _reset(parts)
                 continue
-            told = b"".join(_told(parts, actor, event) for event in events)
+            told = b"".join([await _told(parts, event) for event in events if _may_hear(actor, event.subject)])
             place = events[-1].number if events else place
             if told or quiet >= SILENCE_S:
                 yield told or STILL_HERE
@@ -73,12 +74,12 @@ def _reset(parts: Parts) -> bytes:
     return event_bytes(f"{parts.feed.id}-{parts.feed.last()}", "reset", {})
 
 
-def _told(parts: Parts, actor: Actor, event: Event) -> bytes:
-    if not _may_hear(actor, event.subject):
-        return b""
-    if event.shape is None:
-        event.shape = _shape(parts, event.subject)
-    return event_bytes(f"{parts.feed.id}-{event.number}", event.name, event.shape)
+async def _told(parts: Parts, event: Event) -> bytes:
+    """Made in a thread, since an item may need the database; once for all who listen."""
+    if event.told is None:
+        shape = await asyncio.to_thread(_shape, parts, event.subject)
+        event.told = event_bytes(f"{parts.feed.id}-{event.number}", event.name, shape)
+    return event.told
 
 
 def _may_hear(actor: Actor, subject: Any) -> bool:

@@ -5,6 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 KEPT_EVENTS: Final = 2000
@@ -12,12 +13,12 @@ KEPT_EVENTS: Final = 2000
 
 @dataclass(slots=True)
 class Event:
-    """One thing that happened. `subject`: the noun; its list's item is made when somebody hears of it, once for all."""
+    """One thing that happened. `subject`: the noun; `told`: the event's bytes, made when somebody hears of it, once for all."""
 
     number: int
     name: str  # index, run, confirmation, registration, sync
     subject: Any
-    shape: dict[str, Any] | None = field(default=None, repr=False)
+    told: bytes | None = field(default=None, repr=False)
 
 
 class Feed:
@@ -55,7 +56,7 @@ class Feed:
             oldest = self._events[0].number if self._events else self._next
             if number >= self._next or number < oldest - 1:
                 return None
-            return [event for event in self._events if event.number > number] if number < self._next - 1 else []
+            return list(islice(reversed(self._events), self._next - 1 - number))[::-1]
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener`, which must not block, whenever something happens."""

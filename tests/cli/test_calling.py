@@ -120,22 +120,6 @@ def test_reading_without_a_token_is_the_operator_s_on_this_host(service: BitongS
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("tools", "at", "first", "2026-05-31"),
-    ],
-    ids=" ".join,
-)
-def test_what_is_not_built_yet_says_so(service: BitongService, arguments: tuple[str, ...]) -> None:
-    """The service's own sentence, and 3: it is no mistake of the caller's."""
-    done = service.client_cli(*arguments)
-
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "bitong: " in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
     ("variables", "code"),
     [
         ({"BITONG_TOKEN": "wrong"}, 2),

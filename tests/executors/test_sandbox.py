@@ -357,6 +357,78 @@ def test_a_path_that_the_contract_closes_is_refused(path):
         Sandbox(read_paths=[path])
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: socket.socket(socket.AF_UNIX).bind(path)])
+def test_a_path_that_tools_could_speak_through_is_refused(tmp_path, make):
+    """X33: read-only is no wall for a socket or a pipe."""
+    path = str(tmp_path / "s")
+    with warnings.catch_warnings(action="ignore"):  # the socket is not needed: its name stays
+        make(path)
+
+    with pytest.raises(UsageError, match="shell_read_paths"):
+        Sandbox(read_paths=[path])
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a Python under /usr")
+@pytest.mark.parametrize("network", [False, True])
+def test_a_socket_in_a_folder_that_is_shown_is_out_of_reach(inside, tmp_path, network):
+    """X33: it lies there, and nobody can connect."""
+    sandbox = Sandbox(read_paths=[str(tmp_path)], network=network)
+    code = (
+        "import socket, sys, os; print(os.path.exists(sys.argv[1])); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        finished = run(sandbox, "/usr/bin/python3", "-c", code, str(tmp_path / "s"))
+
+    assert finished.stdout.kept == b"True\n"
+    assert b"Address family not supported" in finished.stderr.kept
+
+
+def test_a_read_path_that_is_not_there_is_named_with_its_setting(inside, tmp_path):
+    """Not with advice to take the walls away."""
+    sandbox = Sandbox(read_paths=[str(tmp_path / "nowhere")])
+
+    reason = sandbox.unavailable()
+
+    assert "shell_read_paths" in reason.en
+    assert "shell_read_paths" in reason.zh
+    assert "nowhere" in reason.en
+    assert "none" not in reason.en + reason.zh
+    assert sandbox.state == "unavailable: read-paths"
+
+
+@pytest.mark.parametrize(
+    ("path", "read_paths", "network", "shown"),
+    [
+        ("/usr/local/data", [], False, "/usr"),
+        ("/lib/bitong.toml", [], False, "/usr"),
+        ("/etc/alternatives/token", [], False, "/etc/alternatives"),
+        ("/etc/ssl/certs/key", [], True, "/etc/ssl/certs"),
+        ("/etc/ssl/certs/key", [], False, None),
+        ("/srv/data/bitong", ["/opt", "/srv/data"], False, "/srv/data"),
+        ("/srv/data", ["/srv/data/shared"], False, "/srv/data/shared"),
+        ("/srv/data-2", ["/srv/data"], False, None),
+        ("/var/lib/bitong", [], True, None),
+    ],
+)
+def test_it_knows_what_tools_can_see(path, read_paths, network, shown):
+    """X11, X33."""
+    if Path(path).resolve() != Path(path) and not Path("/lib").is_symlink():
+        pytest.skip("a host whose /lib is no link")
+
+    assert shown_by(Path(path), read_paths, network=network) == shown
+
+
+def test_a_link_hides_nothing_from_that(tmp_path):
+    """Real paths count: of what is ours, and of what is shown."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+
+    assert shown_by(tmp_path / "link/x", [str(tmp_path / "real")], network=False) == str(tmp_path / "real")
+    assert shown_by(tmp_path / "real/x", [str(tmp_path / "link")], network=False) == str(tmp_path / "link")
+
+
 @pytest.mark.parametrize("bwrap", ["/no/such/bwrap", "/bin/false"])
 def test_without_a_working_bubblewrap_it_says_so(bwrap):
     sandbox = Sandbox(bwrap=bwrap)

@@ -84,7 +84,7 @@ print(len(result.checks), [check for check in result.checks if not check.ok])
         ("", "--share-net", "sockets"),
         ("", "--tmpfs /etc", "read-only"),
         ("", "--dev-bind /dev /dev", "shm-size"),
-        ("", "--bind /tmp /tmp", "sockets"),
+        ("", "--bind /tmp /tmp", "tmp-size"),
         ("", "9</dev/null", "descriptors"),
     ],
 )

@@ -452,14 +452,7 @@ def hanging(cancel_answer):
         (b"[[[", "unknown", "lost-answer"),
         (b'{"ok": true, "ending": {"ok": false, "reason": "cancelled", "stdout": "part"}}', "timed_out", "deadline"),
         (b'{"ok": false, "ending": {"ok": true, "exit_code": 0, "stdout": "done"}}', "succeeded", None),
-        (b'{"ok": false, "ending": {"reason": "interrupted"}}', "interrupted", "interrupted"),
-        (b'{"ok": true, "ending": {}}', "timed_out", "deadline"),
-        (b'{"ok": false, "ending": {}}', "unknown", "lost-answer"),
         (b'{"ok": false, "state": "running", "ending": {"state": "running"}}', "unknown", "lost-answer"),
-        (b'{"ok": false, "state": "running", "ending": {"ok": true}}', "unknown", "lost-answer"),
-        (b'{"ok": false, "ending": {"stdout": "so far"}}', "unknown", "lost-answer"),
-        (b'{"ok": false, "ending": {"ok": "true", "exit_code": "0"}}', "unknown", "lost-answer"),
-        (b'{"ok": false, "ending": {"reason": "well"}}', "unknown", "lost-answer"),
     ],
 )
 def test_our_own_deadline_asks_once_for_a_cancel(far_side, cancelled, state, reason):
@@ -496,6 +489,33 @@ def test_a_persons_cancel_reaches_the_node(far_side, asked, cancelled, state, re
     assert (outcome.state, outcome.reason) == (state, reason)
     assert [body["method"] for body in side.bodies()] == ["exec", "cancel"]
     assert outcome.duration_ms < 2000
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "state", "reason"),
+    [
+        (b'{"ok": false, "ending": {"reason": "interrupted"}}', "interrupted", "interrupted"),
+        (b'{"ok": false, "ending": {"exit_code": 3}}', "failed", "exit-code"),
+        (b'{"ok": true, "ending": {}}', "cancelled", "cancelled"),
+        (b'{"ok": false, "ending": {}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "state": "running", "ending": {"ok": true}}', "unknown", "lost-answer"),
+        (b'{"ok": true, "state": "running"}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"stdout": "so far"}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"ok": "true", "exit_code": "0"}}', "unknown", "lost-answer"),
+        (b'{"ok": false, "ending": {"reason": "well"}}', "unknown", "lost-answer"),
+    ],
+)
+def test_an_ending_that_does_not_say_how_it_ended_is_none(far_side, cancelled, state, reason):
+    """What may still run is never called a success."""
+    side = far_side(hanging(cancelled))
+    cancel = Cancel()
+    threading.Timer(0.1, cancel.ask, ("cancelled",)).start()
+
+    outcome = executor(side.url).run(call({"cmd": "x"}, cancel=cancel))
+
+    assert (outcome.state, outcome.reason) == (state, reason)
+    assert outcome.notes == ()
+    assert_storable(outcome)
 
 
 def events(*pairs):

@@ -1,11 +1,13 @@
 """From an intent to candidates (seed §2 step 3; contract/http-api.md, Intent call)."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from service.domain.actors import Actor
 from service.domain.search.matcher import Match, Matcher
+from service.intake.definitions.reading import read_definition
 from tests.matching.registry import ANYONE, native, starter, tool
 
 
@@ -146,3 +148,49 @@ def test_sights_are_kept_apart(matcher):
 
     assert not matcher.match("续签证书", narrow).found
     assert matcher.match("续签证书", ANYONE) == before
+
+
+# Tools that resemble each other.
+
+
+@pytest.mark.parametrize(
+    ("name", "display", "intent", "effect", "other"),
+    [
+        ("log-show", "提交记录", "查看仓库最近的提交记录", None, "commit-list"),
+        ("disk-left", "磁盘剩余空间", "查看服务器磁盘还剩多少空间", "read", "disk-usage"),
+        ("disk-left", "磁盘剩余空间", "查看服务器磁盘还剩多少空间", "write", None),
+        ("show-process", "看进程", "列出服务器上正在运行的进程", "read", "process-list"),
+        ("piano-tune", "调音", "给钢琴调一次音", "read", None),
+    ],
+)
+def test_a_tool_whose_own_intent_finds_another_resembles_it(name, display, intent, effect, other):
+    """Issue 5: a warning at registration."""
+    tools = [*native(), tool(name, display, intent, effect=effect)]
+
+    assert Matcher(tools).resembling(name, ANYONE) == other
+
+
+def test_siblings_are_told_apart_by_what_they_do():
+    """Of the 120 tools of the native-repo few are said to resemble another."""
+    matcher = Matcher(native())
+
+    said = [one.name for one in native() if matcher.resembling(one.name, ANYONE)]
+
+    assert len(said) <= 6, said
+    assert {"repo-file-update", "commit-status-set", "cron-add", "pr-merge", "cert-renew"}.isdisjoint(said)
+
+
+def test_a_tool_that_is_not_there_resembles_none():
+    assert Matcher(native()).resembling("nothing", ANYONE) is None
+
+
+def test_the_seeds_intent_finds_git_ops_among_the_starter_set():
+    """Seed §2, step 3: what a new native-repo, and the demo's, begins with."""
+    place = Path(__file__).parents[2] / "tools"
+    readings = [read_definition(file.read_bytes(), file.parent.name) for file in sorted(place.glob("*/TOOL.hdlp"))]
+    matcher = Matcher([reading.definition for reading in readings if reading.definition is not None])
+
+    candidates = matcher.match("查看最近的提交记录", ANYONE).candidates
+
+    assert candidates[0].tool == "git-ops"
+    assert candidates[0].confidence == "high"

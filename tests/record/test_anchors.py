@@ -129,8 +129,10 @@ def test_a_branch_that_holds_something_else_is_never_written_over(log, place, tm
     assert commits(folder) == 1
 
 
-def test_a_log_with_another_past_does_not_follow_on_the_branch(log, new_log, place):
+def test_what_another_key_signed_is_something_else_too(log, new_log, place):
+    """Who may push there cannot make this log believe that it was longer once."""
     url, folder = place
+    log.append(times=40)
     log.checkpoint()
     anchors_on(log, url).attempt()
     other = new_log("other")
@@ -140,7 +142,7 @@ def test_a_log_with_another_past_does_not_follow_on_the_branch(log, new_log, pla
     with pytest.raises(Unavailable) as refused:
         anchors_on(other, url).attempt()
 
-    assert refused.value.code == "log-differs"
+    assert refused.value.code == "branch-taken"
     assert commits(folder) == 1
 
 
@@ -177,6 +179,30 @@ def test_an_anchor_of_a_longer_log_holds_everything_until_it_is_acknowledged(log
     log.checkpoint()
     assert anchors_on(log, url).attempt() is not None
     assert commits(folder) == 2
+
+
+def test_a_log_that_took_another_way_is_not_anchored(log, place, tmp_path):
+    """A backup put back by hand, and written on, before the anchor was looked at again."""
+    url, folder = place
+    snapshot(log.file, tmp_path / "older.db")
+    log.append(times=5)
+    log.checkpoint()
+    anchors_on(log, url).attempt()
+
+    def put_back_by_hand() -> None:
+        for name in ("bitong.db", "bitong.db-wal", "bitong.db-shm", "checkpoint"):
+            (log.folder.path / name).unlink(missing_ok=True)
+        shutil.copy(tmp_path / "older.db", log.file)
+
+    log.again(put_back_by_hand)
+    log.append("service.started", times=40)
+    log.checkpoint()
+
+    with pytest.raises(Unavailable) as refused:
+        anchors_on(log, url).attempt()
+
+    assert refused.value.code == "log-differs"
+    assert commits(folder) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What purging leaves and what it takes (contract/audit.md, Parameters; contract/cli.md, keep_output_days)."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ from service.store.purging import MARK, Wanted, step
 from service.store.retention import Retention
 from service.verify import verify_database
 from service.web.server import API
+from tests.git_http import git
 from tests.harness.definitions import shell_exec_text
+from tests.harness.service import BitongService
 from tests.web.desk import Desk
 
 WORD = "kaleidoscope-7731"
@@ -248,3 +251,30 @@ def test_nobody_purges_without_a_record_of_it(desk, somebody):
 
     assert somebody.get(f"{API}/runs/{run_id}").json()["output"] == "stays\n"
     assert somebody.get(f"{API}/audit", params={"type": "output.purged", "run": run_id}).json()["items"] == []
+
+
+def test_the_command_purges_through_the_service_and_without_one(tmp_path):
+    """Counting first; the word is gone from the data folder; on a stopped service it takes the lock itself."""
+    repository = tmp_path / "native-repo"
+    (repository / "tools" / "shell-exec").mkdir(parents=True)
+    (repository / "tools" / "shell-exec" / "TOOL.hdlp").write_text(shell_exec_text())
+    git("init", "--quiet", "--initial-branch=main", at=repository)
+    git("add", "--all", at=repository)
+    git("commit", "--quiet", "-m", "tool", at=repository)
+    service = BitongService(tmp_path / "service", repository_url=str(repository)).start()
+    try:
+        for _ in range(2):
+            service.run("shell-exec", {"cmd": f"echo {WORD}"})
+        counted = service.cli("audit", "purge-output", "--older-than", "0d", "--dry-run", "--json")
+        done = service.cli("audit", "purge-output", "--older-than", "0d", "--tool", "shell-exec")
+        nothing = service.cli("audit", "purge-output")
+        assert (json.loads(counted.stdout)["runs"], done.returncode, nothing.returncode) == (2, 0, 2), done.stderr
+        assert service.files_with(WORD.encode()) == []
+        late = service.run("shell-exec", {"cmd": f"echo {WORD}"})["run"]["id"]
+        service.stop()
+        direct = service.cli("audit", "purge-output", "--run", late, "--json")
+        assert (direct.returncode, json.loads(direct.stdout)["runs"]) == (0, 1), direct.stderr
+        assert service.files_with(WORD.encode()) == []
+        service.assert_verifies()
+    finally:
+        service.close()

@@ -440,6 +440,7 @@ def test_a_setting_that_cannot_be_is_named_without_its_value(name: str, value: s
         ({"repository_url": "http://192.0.2.1/native-repo.git", "repository_token": "t0ken"}, "repository_"),
         ({"hlpd_api_url": "http://192.0.2.1/", "hlpd_api_token": "t0ken"}, "hlpd_api_"),
         ({"forgejo_url": "http://192.0.2.1/api/v1", "forgejo_token": "t0ken"}, "forgejo_"),
+        ({"forgejo_url": "http://192.0.2.1/api/v1", "oauth_client_id": "x", "oauth_client_secret": "t0ken"}, "forgejo_"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -451,6 +452,71 @@ def test_a_token_over_plain_http_to_another_host_is_refused(
 
     assert name in said.lower()
     assert "t0ken" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("repository_url", "http://u:t0ken@git.example.com/a/b.git"),
+        ("repository_url", "https://t0ken@git.example.com/a/b.git"),
+        ("repository_url", "git@git.example.com:t0ken/b.git"),
+        ("anchor_repository_url", "https://u:t0ken@git.example.com/a/b.git"),
+        ("forgejo_url", "https://u:t0ken@git.example.com/api/v1"),
+        ("public_url", "https://t0ken@bitong.example.com"),
+        ("gatekeepers", '{"FAR": {"url": "https://u:t0ken@192.0.2.1:3911"}}'),
+    ],
+)
+def test_a_user_name_or_password_in_an_address_is_refused(name: str, value: str, tmp_path: Path) -> None:
+    """R16's back door: a password there is a token by another name, and shows in logs."""
+    said = _refused(tmp_path, {name: value})
+
+    assert name in said
+    assert "t0ken" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"data_dir": "/usr/local/bitong-of-a-test/data"}, ["data_dir", "/usr"]),
+        ({"shell_read_paths": ["{folder}"]}, ["shell_read_paths", "data_dir"]),
+        ({"shell_read_paths": ["{folder}/data/keys"]}, ["shell_read_paths", "data_dir"]),
+        ({"shell_read_paths": ["{folder}/secrets"], "forgejo_token_file": "{folder}/secrets/a"}, ["FORGEJO_TOKEN_FILE"]),
+        (
+            {
+                "shell_read_paths": ["{folder}/secrets"],
+                "gatekeepers": {"N": {"url": "http://127.0.0.1:1", "token_file": "{folder}/secrets/a"}},
+            },
+            ["shell_read_paths", "gatekeepers.N.token_file"],
+        ),
+        ({"shell_read_paths": ["{folder}/secrets"], "BITONG_CONFIG": "{folder}/secrets/a"}, ["BITONG_CONFIG"]),
+    ],
+    ids=["beneath /usr", "beneath", "above", "secret", "node", "configuration"],
+)
+def test_what_is_ours_is_not_kept_where_shell_tools_read(
+    settings: dict[str, Any], names: list[str], tmp_path: Path
+) -> None:
+    """X11, X33: inside the sandbox a tool is our own user, so that modes would not help."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/a").touch(0o600)
+    (tmp_path / "secrets/a").write_text('language = "zh"')
+    told = json.loads(json.dumps(settings).replace("{folder}", str(tmp_path)))
+    extra = {name: told.pop(name) for name in list(told) if name.isupper()}
+
+    said = _refused(tmp_path, told, **extra)
+
+    assert all(said.count(name) == 2 for name in names), said  # in Chinese and in English
+    assert not Path("/usr/local/bitong-of-a-test").exists()
+
+
+def test_without_a_sandbox_it_does_not_matter_where_our_files_are(parts: Parts) -> None:
+    """The other side: tools see everything there, and the operator said so in so many words."""
+    service = parts.service(
+        parts.repo("first"), start=False, shell_sandbox="none", shell_read_paths=[str(parts.folder)]
+    )
+
+    service.start()
+
+    assert service.get("/healthz").status_code == 200
 
 
 def test_a_node_that_is_said_to_be_insecure_is_taken(parts: Parts) -> None:

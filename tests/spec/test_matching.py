@@ -4,6 +4,7 @@ Seed §2, step 3; issue 5; contract/http-api.md, Intent call.
 """
 
 import json
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from tests.harness.definitions import tool_text
+from tests.harness.far_side import FarSide, answer_with
 from tests.harness.forge import NativeRepo
 from tests.harness.parts import Parts
 from tests.harness.service import API, BitongService, eventually
@@ -488,3 +490,34 @@ def test_a_changed_tool_text_is_what_is_found(parts: Parts) -> None:
 
     assert one["definition"]["why"] == odd
     assert one["intent"].endswith(odd)
+
+
+# Nearness of meaning, where an endpoint is named.
+
+
+def test_an_endpoint_of_embeddings_orders_what_is_found_and_may_die(parts: Parts) -> None:
+    """Issue 5: off by default; a dead endpoint leaves the words, with a line in the log."""
+    model = FarSide(_embeddings)
+    service = parts.service(registry(parts), embeddings_url=f"{model.url}/v1", embeddings_token="for-the-model")
+    who = caller(service)
+    asked = "服务器上的文件"
+    other = {"file-read": "file-write", "file-write": "file-read"}[caller(service).finds(f"{asked} plain")[0]]
+
+    eventually(lambda: who.finds(f"{asked} {other}")[:1] == [other])
+    assert all(b"Bearer for-the-model" in request for request in model.requests)
+
+    model.close()
+    assert set(who.finds(asked)) == {"file-read", "file-write"}
+    assert who.match("红烧肉")["found"] is False
+    assert "no embedding of an intent" in service.log_text()
+    assert "for-the-model" not in service.log_text()
+
+
+def _embeddings(connection: socket.socket, request: bytes) -> None:
+    """Texts that name a tool point its way; all others nowhere in particular."""
+    names = [*TOOLS]
+    rows = [
+        {"index": place, "embedding": [1.0 + 9.0 * (name in text) for name in names]}
+        for place, text in enumerate(json.loads(request.partition(b"\r\n\r\n")[2])["input"])
+    ]
+    answer_with(json.dumps({"data": rows}).encode())(connection, request)

@@ -14,12 +14,14 @@ from service.domain.actors import Actor
 from service.domain.definitions import Definition
 from service.domain.search import fields
 from service.domain.search.bm25 import Postings, Scorer
+from service.domain.search.classes import VERB
 from service.domain.search.fields import Dictionary
 from service.domain.search.learned import LearnedIntent
 from service.domain.search.lessons import Lessons
 from service.domain.search.queries import Term
 from service.domain.search.spelling import Spelling
 from service.domain.search.views import Scored, View
+from service.domain.search.words import units
 
 MOST: Final = 3  # candidates (seed §2 step 3: the best one to three)
 WINDOW: Final = 12  # of the best, in which ties are broken
@@ -29,6 +31,7 @@ CUT: Final = 0.4  # of the best score: what lies lower is not offered
 LIKENESS: Final = (
     2.0  # what a cosine above the mean counts where the share of an intent that is covered counts 1 (facts)
 )
+ALIKE: Final = 0.5  # of the verbs of two tools that do the same
 MAX_VIEWS: Final = 32  # kinds of asker whose view is kept; each holds a number a tool, and took a calibration
 
 # What a confidence takes: score in thresholds, how much of the intent is covered, margin to the next tool as a share.
@@ -109,15 +112,20 @@ class Matcher:
         return Match(found=True, candidates=self._shown(view, terms, offered, context))
 
     def resembling(self, name: str, actor: Actor) -> str | None:
-        """The other tool that this one's own intent finds with high confidence, among those that the actor sees."""
+        """The other tool that this one's own intent finds with high confidence, among those that the actor sees.
+
+        Siblings do so too (encode and decode, list and create): they are told apart by their verbs and their effect.
+        """
         number = bisect_left(self._tools, name, key=lambda tool: tool.name)
         if number == len(self._tools) or self._tools[number].name != name:
             return None
         view = self._view(actor, lessons=False)
         found = view.best(view.terms(self._tools[number].intent), WINDOW)
         others = [one for one in found if one.number != number]
-        high = others and _confidence(others[0], [one.score for one in others]) == "high"
-        return self._tools[others[0].number].name if high else None
+        if not others or _confidence(others[0], [one.score for one in others]) != "high":
+            return None
+        other = self._tools[others[0].number]
+        return other.name if _does_alike(self._tools[number], other) else None
 
     def rank(self, intent: str, actor: Actor) -> list[str]:
         """The best three without the question whether any is good enough: for lint and benchmarks."""
@@ -207,6 +215,22 @@ def _confidence(one: Scored, scores: Sequence[float]) -> str:
         if one.score >= score and one.covers >= covers and margin >= apart:
             return name
     return "low"
+
+
+def _does_alike(one: Definition, other: Definition) -> bool:
+    """Nothing speaks against it: neither an effect of another kind, nor verbs most of which are others."""
+    if None not in (one.effect, other.effect) and one.effect != other.effect:
+        return False
+    verbs, others = (
+        {
+            name
+            for unit in units(f"{tool.name} {tool.display} {tool.intent}")
+            for name in unit.classes
+            if name[0] == VERB
+        }
+        for tool in (one, other)
+    )
+    return not verbs or not others or len(verbs & others) >= ALIKE * len(verbs | others)
 
 
 def _matched(view: View, terms: Sequence[Term], number: int) -> tuple[str, ...]:

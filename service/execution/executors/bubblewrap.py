@@ -1,5 +1,7 @@
 """What bubblewrap is told: which namespaces, and the allow-list of what is seen inside (contract/executors.md, shell)."""
 
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -46,6 +48,20 @@ def fixed_options(*, network: bool) -> list[str]:
     return options
 
 
+def shown_by(path: Path, read_paths: Sequence[str], *, network: bool) -> str | None:
+    """What of the host's that tools see shows `path`, or a part of it; None where it stays hidden.
+
+    By real paths: a link's name hides nothing. Inside, a tool is the service's own user, so modes hide nothing either.
+    """
+    real = Path(os.path.realpath(path))
+    shown: Sequence[str] = ("/usr", *_LOADER_FOLDERS, *_ETC, *(_ETC_NETWORK if network else ()), *read_paths)
+    for seen in shown:
+        place = Path(os.path.realpath(seen))
+        if real.is_relative_to(place) or place.is_relative_to(real):
+            return seen
+    return None
+
+
 def own_files(*, network: bool) -> Sequence[tuple[bytes, str]]:
     """(content, path) of what the sandbox has instead of the host's."""
     files = ((_PASSWD, "/etc/passwd"), (_GROUP, "/etc/group"))
@@ -78,7 +94,23 @@ def checked_read_paths(read_paths: Sequence[str]) -> Sequence[str]:
                     "of the system's top folders as a whole.",
                 ),
             )
+        if _is_neither(Path(path)):
+            raise UsageError(
+                Message(
+                    "设置 shell_read_paths 只接受文件夹和普通文件，不接受套接字、管道或设备。",
+                    "The setting shell_read_paths takes folders and regular files, no sockets, pipes or devices.",
+                ),
+            )
     return read_paths
+
+
+def _is_neither(path: Path) -> bool:
+    """Whether something stands there that a tool could speak through although it is bound read-only."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # not there, or not for us: the self-test says so
+        return False
+    return not stat.S_ISDIR(mode) and not stat.S_ISREG(mode)
 
 
 def _is_closed(path: str) -> bool:

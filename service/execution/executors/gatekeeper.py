@@ -14,11 +14,11 @@ from typing import Any, Final
 import httpx
 
 from service.domain.definitions import Definition
-from service.domain.executors import Call, Outcome, ParameterProblem, Stream
+from service.domain.executors import Call, Outcome, ParameterProblem
 from service.errors import Message, UsageError
 from service.execution.executors.commands import EXTRAS, command_argv, command_preview, command_problems
 from service.execution.executors.far_side import cancelled_outcome, outcome_of, parse_json
-from service.execution.executors.gatekeeper_answer import AnswerFields, read_answer, read_document
+from service.execution.executors.gatekeeper_answer import AnswerFields, read_answer, read_ending
 from service.execution.executors.gatekeeper_events import RunEvents
 from service.execution.executors.http import (
     Answer,
@@ -34,9 +34,11 @@ from service.execution.executors.http import (
 # A gatekeeper ends a run at its limit by itself; this long we wait for it to say so.
 GRACE_S: Final = 2.0
 CANCEL_S: Final = 3.0
-# An answer holds both streams, in base64 or escaped, and some fields.
+# An answer holds both streams, in base64 or escaped, and some fields. One that knows nothing of our cap is read whole
+# all the same, since it says how the run ended: up to 32 MiB, in memory while it is read.
 ANSWER_FACTOR: Final = 4
 ANSWER_EXTRA_BYTES: Final = 1024 * 1024
+UNCAPPED_BYTES: Final = 32 * 1024 * 1024
 _WHO: Final = ("网关", "the gatekeeper")
 # Parameters that become an argument, a path or a header on the node; `content`, `stdin` and `body` are data.
 _BOUND: Final = ("cmd", "cwd", "argv", "env", "path", "url", "method", "headers")
@@ -130,7 +132,7 @@ class _Run:
         self._node = node
         self._caller = caller
         self._call = call
-        self._keep = ANSWER_FACTOR * call.max_output_bytes + ANSWER_EXTRA_BYTES
+        self._keep = max(ANSWER_FACTOR * call.max_output_bytes + ANSWER_EXTRA_BYTES, UNCAPPED_BYTES)
         self._started = time.monotonic()
         self._events = RunEvents(call, self._keep)
 
@@ -231,16 +233,12 @@ class _Run:
             document = parse_json(result.body.kept)
         except (ValueError, RecursionError):
             return False, None
-        if not isinstance(document, dict):
+        if not isinstance(document, dict) or document.get("state") == "running":
             return False, None
-        ending = document.get("ending")
-        if isinstance(ending, dict):
-            outcome = read_document(ending, self._node.fields, self._call.max_output_bytes, self._raw(result.body))
-            return document.get("ok") is True, outcome
-        return document.get("ok") is True, None
-
-    def _raw(self, body: Stream) -> Stream:
-        return replace(body, kept=body.kept[: self._call.max_output_bytes])
+        keep, ending = self._call.max_output_bytes, document.get("ending")
+        raw = replace(result.body, kept=result.body.kept[:keep])
+        outcome = read_ending(ending, self._node.fields, keep, raw) if isinstance(ending, dict) else None
+        return document.get("ok") is True, outcome
 
 
 def _method_of(definition: Definition) -> str:

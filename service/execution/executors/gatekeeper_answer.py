@@ -94,12 +94,17 @@ def read_answer(answer: Answer, fields: AnswerFields, keep: int) -> Outcome:
         return Outcome("succeeded", raw, EMPTY, 0, status=answer.status, totals="received")
     if not isinstance(document, dict) or not _Reader(document, fields, keep).known():
         return Outcome("succeeded", raw, EMPTY, 0, status=answer.status, totals="received")
-    return read_document(document, fields, keep, raw)
-
-
-def read_document(document: Mapping[str, Any], fields: AnswerFields, keep: int, raw: Stream) -> Outcome:
-    """The Outcome of an answer's JSON object; `raw`, its bytes, is the output where `stdout` is not text."""
     return _Reader(document, fields, keep).outcome(raw)
+
+
+def read_ending(document: Mapping[str, Any], fields: AnswerFields, keep: int, raw: Stream) -> Outcome | None:
+    """The Outcome of a run's ending as a node tells it later; None where that does not say how it ended.
+
+    An answer may count by its HTTP status; an ending stands in somebody else's answer, whose status says nothing of it.
+    `raw`, that answer's bytes, is the output where `stdout` is not text.
+    """
+    reader = _Reader(document, fields, keep)
+    return reader.outcome(raw) if reader.says_how() else None
 
 
 def words_of_far_side(text: str) -> str:
@@ -125,6 +130,15 @@ class _Reader:
         fields = self._fields
         names = (fields.ok, fields.exit_code, fields.stdout, fields.stdout_b64, fields.stderr, fields.stderr_b64)
         return any(self._find(name) is not None for name in names)
+
+    def says_how(self) -> bool:
+        """Whether a field that was understood says how it ended."""
+        reason = self._find(self._fields.reason)
+        return (
+            self._ok() is not None
+            or self._exit_code() is not None
+            or (isinstance(reason, str) and reason in STATE_OF_REASON)
+        )
 
     def outcome(self, raw: Stream) -> Outcome:
         """All of it."""

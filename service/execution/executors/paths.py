@@ -82,7 +82,7 @@ def within(url: str, base: str, template: str, *, deep: Collection[str] = ()) ->
     if not sent.path.startswith(f"{below}/") or re.fullmatch(_pattern(template, deep), path) is None:
         return False
     _, *segments, last = path.split("/")
-    return not any(_is_unfit(unquote(segment)) for segment in segments) and not (last and _is_unfit(unquote(last)))
+    return not any(is_unfit(unquote(segment)) for segment in segments) and not (last and is_unfit(unquote(last)))
 
 
 def query_string(pairs: Iterable[tuple[str, Any]]) -> str:
@@ -101,6 +101,17 @@ def scalar_text(value: Any) -> str:
     if not isinstance(value, bool | int | float):
         raise ValueError("only text, numbers, true and false can stand in a URL")
     return json.dumps(value, allow_nan=False)
+
+
+def is_unfit(segment: str) -> bool:
+    """Whether what is meant as one segment is none, as it is or decoded once or twice.
+
+    What follows a `;` belongs to the segment for some far sides (Java's path parameters) and is left out by them.
+    """
+    return any(
+        form == "" or form.partition(";")[0] in (".", "..") or "/" in form or "\\" in form or _CONTROL.search(form)
+        for form in _decoded(segment)
+    )
 
 
 def _only(found: Mapping[str, tuple[str, str, str] | None]) -> Iterator[tuple[str, tuple[str, str, str]]]:
@@ -122,7 +133,7 @@ def _value_fault(value: Any, *, deep: bool) -> tuple[str, str, str] | None:
         return _EMPTY
     if any(_CONTROL.search(form) for form in _decoded(text)):
         return _HOLDS_CONTROL
-    if any(_is_unfit(segment) for segment in (text.split("/") if deep else (text,))):
+    if any(is_unfit(segment) for segment in (text.split("/") if deep else (text,))):
         return _NO_FILE if deep else _NOT_ONE
     return None
 
@@ -140,7 +151,7 @@ def _joined_problems(template: str, values: Mapping[str, Any], deep: Collection[
                 first, *rest = scalar_text(values[name]).split("/") if name in deep else [scalar_text(values[name])]
                 plain[-1] += first
                 plain += rest
-        if names and any(_is_unfit(part) for part in plain):
+        if names and any(is_unfit(part) for part in plain):
             problems.append(ParameterProblem(names[0], code, f"{names[0]}：{zh}", f"{names[0]}: {en}"))
     return problems
 
@@ -150,13 +161,6 @@ def _pattern(template: str, deep: Collection[str]) -> str:
     slots = (f"{_SENT}(?:/{_SENT})*" if name in deep else _SENT for name in pieces[1::2])
     return re.escape(pieces[0]) + "".join(
         slot + re.escape(literal) for slot, literal in zip(slots, pieces[2::2], strict=True)
-    )
-
-
-def _is_unfit(segment: str) -> bool:
-    """Whether what is meant as one segment is none, as it is or decoded once or twice."""
-    return any(
-        form in ("", ".", "..") or "/" in form or "\\" in form or _CONTROL.search(form) for form in _decoded(segment)
     )
 
 

@@ -45,6 +45,7 @@ from service.execution.executors.selftest import Check, SelfTest, Walls, try_wal
 TEST_AGAIN_S: Final = 30.0
 
 _ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin"}
+_READ_PATHS: Final = "read-paths"
 _KEEP: Final = 16 * 1024
 _MFD_EXEC: Final = 0x10
 _NOT_FROM_MEMORY: Final = (errno.EACCES, errno.EPERM)
@@ -74,7 +75,6 @@ class Sandbox:
             raise UsageError(Message(f"shell_sandbox 不能是 {mode!r}", f"shell_sandbox cannot be {mode!r}"))
         self.mode = mode
         self._bwrap = shutil.which(bwrap)
-        self._network = network
         self._limits = limits
         self._before = fixed_options(network=network)
         self._own_files = own_files(network=network)
@@ -128,9 +128,17 @@ class Sandbox:
             return self.run(argv, env=_ENVIRONMENT, files=files, deadline=deadline, keep=_KEEP)
 
         try:
-            return try_walls(run, self._walls)
+            tested = try_walls(run, self._walls)
         except OSError as error:  # no descriptor or no folder for what listens on the host meanwhile
             return SelfTest((Check("start", ok=False, seen=os.strerror(error.errno or 0)),))
+        failed = tested.failed()
+        if (
+            failed is not None
+            and failed.name == "start"
+            and any(path in failed.seen for path in self._walls.read_paths)
+        ):
+            return SelfTest((dataclasses.replace(failed, name=_READ_PATHS),))
+        return tested
 
     def run(
         self,
@@ -175,7 +183,7 @@ class Sandbox:
                 cwd or TOOL_FOLDER,
                 descriptors.report_fd,
                 limits=self._limits.table(own_namespace=True),
-                filter_program=filter_program(network=self._network),
+                filter_program=filter_program(),
             )
             options_fd = descriptors.memfd(_joined(self._options(files, image, descriptors)))
             finished = run(
@@ -290,17 +298,28 @@ def _write(fd: int, content: bytes) -> None:
 
 
 def _in_words(failed: Check | None) -> Message | None:
+    """Why, and what the operator can do: never to take the walls away where a path in a setting is the cause."""
     if failed is None:
         return None
-    if failed.name == "processor":
-        return Message("沙箱尚不支持这种处理器", "the sandbox does not support this kind of processor yet")
-    if failed.name == "bubblewrap":
-        return Message("没有安装 bubblewrap (bwrap)", "bubblewrap (bwrap) is not installed")
-    if failed.name == "start":
-        return Message(f"bubblewrap 在这里不能工作：{failed.seen}", f"bubblewrap does not work here: {failed.seen}")
+    if failed.name == _READ_PATHS:
+        return Message(
+            f"设置 shell_read_paths 里有用不了的路径（{failed.seen}）。请改正这个设置",
+            f"a path in the setting shell_read_paths cannot be used ({failed.seen}); correct the setting",
+        )
+    zh, en = {
+        "processor": ("沙箱尚不支持这种处理器", "the sandbox does not support this kind of processor yet"),
+        "bubblewrap": ("没有安装 bubblewrap (bwrap)", "bubblewrap (bwrap) is not installed"),
+        "start": (f"bubblewrap 在这里不能工作：{failed.seen}", f"bubblewrap does not work here: {failed.seen}"),
+    }.get(
+        failed.name,
+        (
+            f"沙箱自检未通过：{failed.name}（{failed.seen}）",
+            f"the sandbox's self-test failed: {failed.name} ({failed.seen})",
+        ),
+    )
     return Message(
-        f"沙箱自检未通过：{failed.name}（{failed.seen}）",
-        f"the sandbox's self-test failed: {failed.name} ({failed.seen})",
+        f'{zh}。请装好 bubblewrap，或明确设置 shell_sandbox = "none"',
+        f'{en}; make bubblewrap work, or set shell_sandbox = "none"',
     )
 
 

@@ -99,7 +99,9 @@ _TERMINAL_INPUT: Final = (0x5412, 0x541C)
 # Linux, 32-bit, UNAME26 and both, "which?": as Docker's profile; the others change how memory is laid out or shared.
 _PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 # vsock reaches the hypervisor past every namespace; the rest is for the kernel's own tools. netlink: glibc's resolver.
-_FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+# Not AF_UNIX: a socket of the host's that lies beneath /usr or a read path takes connections through a read-only bind,
+# and a filter cannot see which socket is meant. Costs tools their own, by name (Python's forkserver, ssh-agent).
+_FAMILIES: Final = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
 
 _MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, AUDIT_ARCH_*
 _X32: Final = 0x4000_0000
@@ -113,14 +115,12 @@ _Program = list[tuple[int, int, int, int]]
 
 
 @functools.cache
-def filter_program(*, network: bool, machine: str = "") -> bytes:
+def filter_program(machine: str = "") -> bytes:
     """The instructions (`struct sock_filter[]`, 8 bytes each) for this machine or the one named as `uname -m` does.
 
-    With `network` the tool shares the host's network namespace and with it all abstract sockets: there it gets no
-    UNIX sockets (socketpair stays). Raises KeyError for a machine that launcher.py does not know either.
+    socketpair stays. Raises KeyError for a machine that launcher.py does not know either.
     """
     column, arch = _MACHINES[machine or platform.machine()]
-    families = tuple(family for family in _FAMILIES if not (network and family == socket.AF_UNIX))
     program: _Program = [(_LOAD, 0, 0, _ARCH_AT), (_EQUAL, 1, 0, arch), _answer(_KILL), (_LOAD, 0, 0, _NUMBER_AT)]
     if column == 0:  # x32 has this architecture's name and numbers of its own
         program += [(_AT_LEAST, 0, 1, _X32), _refusal(errno.ENOSYS)]
@@ -131,7 +131,7 @@ def filter_program(*, network: bool, machine: str = "") -> bytes:
     program += _when(examined["clone"], 0, [(_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refusal(errno.EPERM), _answer(_ALLOW)])
     program += _when(examined["ioctl"], 1, _none_of(_TERMINAL_INPUT, errno.EPERM))
     program += _when(examined["personality"], 0, _only(_PERSONALITIES, errno.EPERM))
-    program += _when(examined["socket"], 0, _only(families, errno.EAFNOSUPPORT))
+    program += _when(examined["socket"], 0, _only(_FAMILIES, errno.EAFNOSUPPORT))
     program.append(_answer(_ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
 

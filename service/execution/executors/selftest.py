@@ -89,7 +89,7 @@ def try_walls(run: Run, walls: Walls) -> SelfTest:
     """`run` takes an argument vector, files and a deadline, in the sandbox. About as long as two plain runs."""
     mark = f"probe-{secrets.token_hex(8)}"
     with _listeners(walls) as addresses:
-        attempts = [*_attempts(walls), *_connections(addresses, walls), *_escape()]
+        attempts = [*_attempts(walls), *_connections(addresses), *_escape()]
         image = probe_image([attempt.call for attempt in attempts])
         file = ToolFile(mark, executable=True, content=image)
         finished = run([f"./{mark}"], [file], time.monotonic() + DEADLINE_S)
@@ -142,16 +142,19 @@ def _closed_to_writing() -> Iterator[_Attempt]:
         yield _Attempt("kernel-settings", _open(file, os.O_WRONLY | os.O_APPEND), closed)
 
 
-def _connections(addresses: Sequence[tuple[int, bytes]], walls: Walls) -> Iterator[_Attempt]:
-    """Each to a socket that listens on the host now. Where a network is allowed, its own are reachable (README)."""
+def _connections(addresses: Sequence[tuple[int, bytes]]) -> Iterator[_Attempt]:
+    """Each to a socket that listens on the host now. Where a network is allowed, its own are reachable (README).
+
+    Of UNIX sockets there are none to connect with; should there be, they must not reach anybody.
+    """
     unreachable = _errors(
         errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ECONNREFUSED, errno.ENETUNREACH, errno.EBADF, errno.EPERM
     )
     for family, address in addresses:
-        got = _errors(errno.EAFNOSUPPORT) if walls.network else _FIRST_FREE
-        yield _Attempt("sockets", _call("socket", family, 1, 0), got)
+        closed = family == socket.AF_UNIX
+        yield _Attempt("sockets", _call("socket", family, 1, 0), _errors(errno.EAFNOSUPPORT) if closed else _FIRST_FREE)
         yield _Attempt("sockets", _call("connect", 3, address, len(address)), unreachable)
-        yield _Attempt("sockets", _call("close", 3), _errors(errno.EBADF) if walls.network else _DONE)
+        yield _Attempt("sockets", _call("close", 3), _errors(errno.EBADF) if closed else _DONE)
 
 
 def _escape() -> Iterator[_Attempt]:

@@ -35,10 +35,7 @@ class ShellExecutor:
         reason = self._sandbox.unavailable()
         if reason is None:
             return None
-        return Message(
-            f'shell 工具在这里不能运行：{reason.zh}。请装好 bubblewrap,或明确设置 shell_sandbox = "none"',
-            f'shell tools cannot run here: {reason.en}; make bubblewrap work, or set shell_sandbox = "none"',
-        )
+        return Message(f"shell 工具在这里不能运行：{reason.zh}", f"shell tools cannot run here: {reason.en}")
 
     def refusal(self, definition: Definition) -> Message | None:  # noqa: ARG002  what it runs is up to the definition
         """None: the operator's leave is not asked for by definition."""

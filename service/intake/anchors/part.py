@@ -22,6 +22,7 @@ from service.store import anchors, proofs
 from service.store.anchors import Anchor
 from service.store.checkpointing import Checkpoints, Made
 from service.store.database import Database
+from service.store.signing import is_signed_by
 
 logger = structlog.get_logger(__name__)
 
@@ -148,15 +149,18 @@ class Anchors:
             return not anchors.is_about_an_anchor(connection, last.size)
 
     def _compare(self, answer: dict[str, Any]) -> None:
-        """Whether what stands on the branch is of this log's past. Raises Unavailable."""
+        """Whether what stands on the branch is of this log's past. Raises Unavailable.
+
+        Only what this log's own key signed counts: whoever else may push there cannot make us believe in a longer log.
+        """
         if answer["tip"] is None:
             return
+        note = answer["held"] or ""
         try:
-            held = read_checkpoint(answer["held"] or "")
+            held = read_checkpoint(note)
         except ValueError:
             raise Unavailable(_TAKEN, code="branch-taken") from None
-        made = self._checkpoints.newest
-        if made is None or held.origin != made.head.origin:
+        if not any(is_signed_by(note, key) for key in self._checkpoints.keys):
             raise Unavailable(_TAKEN, code="branch-taken")
         with self._database.read() as connection:
             restored = anchors.was_restored(connection)
@@ -192,6 +196,8 @@ class Anchors:
             encoding="utf-8",
         ) as process:
             self._process = process
+            if self._ending.is_set():
+                process.kill()
             try:
                 said, _ = process.communicate(json.dumps(asked), timeout=DEADLINE_S)
                 answer: dict[str, Any] = json.loads(said)

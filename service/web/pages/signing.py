@@ -6,7 +6,8 @@ from typing import Final
 from service.domain.actors import person_of
 from service.errors import Forbidden, Message
 from service.web.oauth import Attempt, Forge
-from service.web.pages.view import LANGUAGE, SESSION, YEAR_S, View, check_origin, cookies_of, form_of, safe_next
+from service.web.pages.forms import check_origin, form_of, safe_next
+from service.web.pages.view import LANGUAGE, SESSION, YEAR_S, View, cookies_of
 from service.web.parts import Parts
 from service.web.routing import Answer, Asked
 

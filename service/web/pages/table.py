@@ -15,7 +15,8 @@ from service.web.pages import (
     static,
     tools,
 )
-from service.web.pages.view import changing, failed, refuse_get
+from service.web.pages.forms import changing, refuse_get
+from service.web.pages.view import failed
 from service.web.routing import OPEN, Handler, Route
 
 _OPEN, _READ, _SEE, _EXEC, _ADMIN = (OPEN,), ("read",), ("read", "exec"), ("exec",), ("admin",)
