@@ -12,7 +12,7 @@ TESTS ?= test
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test test-slow check lint format bench bench-matching system-packages
+.PHONY: help install demo test test-slow check lint format bench bench-matching system-packages browser
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,10 +22,10 @@ install: $(RUNTIME) ## .venv with exactly the locked dependencies, and the biton
 demo: install system-packages ## Bitong on embedded defaults, in the foreground
 	$(BIN)/bitong demo
 
-test: $(DEVELOPMENT) system-packages ## the tests, without the slow ones
+test: $(DEVELOPMENT) system-packages browser ## the tests, without the slow ones
 	$(BIN)/pytest
 
-test-slow: $(DEVELOPMENT) system-packages ## the slow tests alone
+test-slow: $(DEVELOPMENT) system-packages browser ## the slow tests alone
 	$(BIN)/pytest -m slow
 
 check: lint $(TESTS) ## format, lint, types, contracts, tests
@@ -79,6 +79,11 @@ system-packages:
 	command -v git >/dev/null 2>&1 || missing="$$missing git"; \
 	command -v bwrap >/dev/null 2>&1 || missing="$$missing bubblewrap"; \
 	[ -z "$$missing" ] || { $(call apt-install,$$missing); }
+
+# The pages are tested in a real browser; where there is none, those tests alone are skipped and say so.
+browser:
+	@command -v chromium >/dev/null 2>&1 || ( $(call apt-install,chromium fonts-noto-cjk) ) \
+		|| echo "The pages' tests will be skipped." >&2
 
 # $(call apt-install,PACKAGES): installs where that can be done without asking anyone, else says what to do, and fails.
 define apt-install

@@ -15,7 +15,7 @@ import pytest
 
 from service.domain.executors import Cancel, ToolFile
 from service.errors import UsageError
-from service.execution.executors.bubblewrap import TOOL_FOLDER
+from service.execution.executors.bubblewrap import TOOL_FOLDER, shown_by
 from service.execution.executors.sandbox import Sandbox
 from tests.executors.as_nobody import as_nobody
 
@@ -357,15 +357,15 @@ def test_a_path_that_the_contract_closes_is_refused(path):
         Sandbox(read_paths=[path])
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: socket.socket(socket.AF_UNIX).bind(path)])
-def test_a_path_that_tools_could_speak_through_is_refused(tmp_path, make):
+def test_a_path_that_tools_could_speak_through_is_refused(tmp_path):
     """X33: read-only is no wall for a socket or a pipe."""
-    path = str(tmp_path / "s")
-    with warnings.catch_warnings(action="ignore"):  # the socket is not needed: its name stays
-        make(path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(UsageError, match="shell_read_paths"):
-        Sandbox(read_paths=[path])
+    for name in ("socket", "pipe"):
+        with pytest.raises(UsageError, match="shell_read_paths"):
+            Sandbox(read_paths=[str(tmp_path / name)])
 
 
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a Python under /usr")
@@ -402,7 +402,7 @@ def test_a_read_path_that_is_not_there_is_named_with_its_setting(inside, tmp_pat
     ("path", "read_paths", "network", "shown"),
     [
         ("/usr/local/data", [], False, "/usr"),
-        ("/lib/bitong.toml", [], False, "/usr"),
+        ("/usr", [], False, "/usr"),
         ("/etc/alternatives/token", [], False, "/etc/alternatives"),
         ("/etc/ssl/certs/key", [], True, "/etc/ssl/certs"),
         ("/etc/ssl/certs/key", [], False, None),
@@ -414,9 +414,6 @@ def test_a_read_path_that_is_not_there_is_named_with_its_setting(inside, tmp_pat
 )
 def test_it_knows_what_tools_can_see(path, read_paths, network, shown):
     """X11, X33."""
-    if Path(path).resolve() != Path(path) and not Path("/lib").is_symlink():
-        pytest.skip("a host whose /lib is no link")
-
     assert shown_by(Path(path), read_paths, network=network) == shown
 
 

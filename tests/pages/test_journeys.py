@@ -1,6 +1,7 @@
 """The journeys of people, from first to last click, in a real browser."""
 
 import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,18 @@ def test_a_failure_appears_on_the_open_overview_at_once_and_leads_to_everything(
         page.wait_for_url("**/runs?tool=shell-exec")
         expect(page.locator("figure.plot canvas")).to_be_visible()
         seen.assert_quiet()
+
+
+def test_an_overview_that_is_answered_late_loses_no_news(seen: Seen, house: House) -> None:
+    """What ends while the page is being asked for again is asked for once more."""
+    page = seen.page
+    page.goto("/")
+    page.wait_for_timeout(300)
+    page.route("**/", lambda route: (time.sleep(0.6), route.continue_()))
+    for number in range(2):
+        house.run("shell-exec", cmd=f"sleep 0.3; echo late news {number} >&2; exit 9")
+
+        expect(page.locator("main")).to_contain_text(f"late news {number}", timeout=10_000)
 
 
 def test_a_rejected_push_leads_to_the_line_and_to_what_still_runs(seen: Seen) -> None:

@@ -513,6 +513,17 @@ def test_an_endpoint_of_embeddings_orders_what_is_found_and_may_die(parts: Parts
     assert "for-the-model" not in service.log_text()
 
 
+def test_the_endpoints_token_over_plain_http_is_refused_at_the_start(parts: Parts) -> None:
+    """R16: names the setting, never the token."""
+    service = parts.service(start=False, embeddings_url="http://model.example/v1", embeddings_token="for-the-model")
+
+    told = service.cli("serve")
+
+    assert told.returncode == 2
+    assert "embeddings_url" in told.stderr
+    assert "for-the-model" not in told.stderr + told.stdout
+
+
 def _embeddings(connection: socket.socket, request: bytes) -> None:
     """Texts that name a tool point its way; all others nowhere in particular."""
     names = [*TOOLS]

@@ -5,7 +5,7 @@
   const chinese = document.documentElement.lang.startsWith("zh");
 
   // Fresh parts: an event names what changed; htmx asks for the same page again and takes the part from it.
-  const SOONEST_MS = 400, AGAIN_MS = 5000;
+  const SOONEST_MS = 150, AGAIN_MS = 5000;
   const line = document.getElementById("line");
   let fresh = new Date(), source = null, retry = 0;
   const last = {}, due = {};
