@@ -168,8 +168,8 @@ class Matching:
             return len(gone)
 
         forgotten = self._database.write(work)
-        self._taught += 1
         self._relearned = 0.0  # at once
+        self._learned_something()
         self._wake.set()
         return forgotten
 
@@ -247,8 +247,13 @@ class Matching:
         if self._dictionary is not None:
             self._renew(anew=True)
 
+    def _learned_something(self) -> None:
+        with self._memory:
+            self._taught += 1
+
     def _teach(self) -> None:
-        self._taught += self.teaching.teach()
+        if self.teaching.teach():
+            self._learned_something()
 
     def _renew(self, *, anew: bool = False) -> None:
         """A matcher of the registry and the lessons as they are now, where either changed."""

@@ -16,8 +16,10 @@ NEWEST: Final = 5
 def show(parts: Parts, asked: Asked) -> Answer:
     """The overview, as far as the reader may read."""
     view = View.of(parts, asked)
+    queued = _runs(view, "queued")  # first, so that one which starts meanwhile is in one of both
+    going_on = {run["id"]: run for run in (*queued, *_runs(view, "started"))}
     facts: dict[str, Any] = {
-        "running": [*_runs(view, "started"), *_runs(view, "queued")],
+        "running": sorted(going_on.values(), key=lambda run: str(run["id"])),
         "failed": _newest([run for state in FAILING for run in _runs(view, state)]),
         "tools": len(parts.index),
         "succeeded": _runs(view, "succeeded")[:NEWEST],
