@@ -37,7 +37,7 @@ from service.store.database import Transaction
 from service.store.folder import Control, DataFolder
 from service.store.verifying import Verification
 from service.web.auth import Authority
-from service.web.feed import Feed
+from service.web.feed import Feed, IndexChange
 from service.web.metrics import Metrics
 from service.web.openapi import document
 from service.web.parts import Parts
@@ -259,7 +259,7 @@ class Bitong:
         if not (look.registered or look.removed or look.rejected):
             return
         index = self.ingest.index
-        self.feed.publish("index", index.revision)
+        self.feed.publish("index", IndexChange(index.revision, (*look.registered, *look.removed, *look.rejected)))
         for name in dict.fromkeys((*look.registered, *look.removed)):
             if (tool := index.get(name)) is not None:
                 self.feed.publish("registration", tool)

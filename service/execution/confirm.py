@@ -179,24 +179,26 @@ class Confirmations:
             left = rows.left_behind(connection)
         ending = [asked.id for asked in waiting if self._ending(asked, changed=asked.id in left) is not None]
         for confirmation_id in ending:
-            self._database.write(partial(self._sweep_one, confirmation_id))
-            self._ended(confirmation_id)
+            if self._database.write(partial(self._sweep_one, confirmation_id)):
+                self._ended(confirmation_id)
         if not waiting:
             self._some_wait = False
             with self._database.read() as connection:  # one may have been asked between
                 self._some_wait = bool(rows.waiting(connection))
 
-    def _sweep_one(self, confirmation_id: str, transaction: Transaction) -> None:
+    def _sweep_one(self, confirmation_id: str, transaction: Transaction) -> bool:
+        """Whether it was this that ended it."""
         asked = rows.confirmation(transaction.connection, confirmation_id)
         if asked is None or asked.state != "waiting":
-            return
+            return False
         ending = self._ending(asked, changed=_changed(transaction, asked), moment=transaction.now)
         if ending is not None:
             _end(transaction, asked, *ending)
+        return ending is not None
 
     def _ending(self, asked: Confirmation | OpenQuestion, *, changed: bool, moment: str | None = None) -> Ending | None:
         """State, by whom and why, where a waiting one has to end by itself."""
-        if (moment or now()) >= asked.expires_at:
+        if (moment or self._database.moment()) >= asked.expires_at:
             return "expired", SYSTEM, "expired"
         if asked.in_memory and asked.id not in self._secrets:
             return "expired", SYSTEM, "restart"  # its secrets were in memory only (cases.md C4)
@@ -212,6 +214,8 @@ class Confirmations:
             asked = rows.confirmation(transaction.connection, confirmation_id)
             if asked is None or not may_see(actor, asked):
                 raise _unknown()
+            if self._standing(actor.name) is None:
+                raise Forbidden(Message("令牌已失效。", "The token has ended."))
             if not may_answer(actor, asked, allow_self=self._allow_self):
                 raise Forbidden(_FOUR_EYES, code="self-confirmation")
             if asked.state != "waiting":

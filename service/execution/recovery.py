@@ -5,7 +5,7 @@ from typing import Final
 from service.domain.executors import Outcome
 from service.domain.runs import NOTHING
 from service.errors import Message
-from service.store import run_steps, runs
+from service.store import keys, run_steps, runs
 from service.store.database import Database, Transaction
 from service.store.run_steps import Asked
 
@@ -26,6 +26,8 @@ def recover(database: Database) -> int:
             commitment = runs.commitment(transaction.connection, run.seq)
             assert commitment is not None
             asked = Asked(run.id, run.version, run.actor, commitment, run.match_id, run.confirmation_id, run.key_hash)
+            if run.key_hash is not None:
+                keys.release(transaction, run.actor, run.key_hash)
             run_steps.refuse(transaction, asked, code="crash", message=NOT_BEGUN, problems=[], waiting=place)
         return len(left) + len(waited)
 

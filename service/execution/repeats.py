@@ -9,7 +9,6 @@ from service.domain.actors import Actor
 from service.domain.calls import ExecRequest
 from service.domain.parameters import fit
 from service.domain.runs import Run, mask
-from service.domain.times import now
 from service.domain.tools import ToolVersion
 from service.errors import Conflict, Message
 from service.store import keys, runs
@@ -34,7 +33,7 @@ class Repeats:
         """The run that this call made before. Raises Conflict (`key-reused`) where the key came with another call."""
         if request.key is None:
             return None
-        found = keys.find(self._database, actor.name, self._key_hash(actor, request.key), now())
+        found = keys.find(self._database, actor.name, self._key_hash(actor, request.key), self._database.moment())
         if found is None:
             return None
         run_id, digest = found

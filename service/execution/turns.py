@@ -163,8 +163,10 @@ class Turns:
         if isinstance(result, BaseException):
             ongoing.ended.set_exception(_about(result, ongoing))
         else:
-            self._happened(result)
-            ongoing.ended.set_result(result)
+            try:
+                self._happened(result)
+            finally:  # whoever waits is told, whatever those who listen do
+                ongoing.ended.set_result(result)
         ongoing.tape.touch()
 
     def cancel(self, run_id: str, by: Actor) -> bool:

@@ -142,6 +142,7 @@ class Database:
             with self._connection.begin():
                 self._log = log_store.load(self._connection)
                 self._now = log_store.last_moment(self._connection)
+        self._moment = self._now
         self._keep_reserve(RESERVE_BYTES)
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
@@ -190,6 +191,11 @@ class Database:
         if not self._jobs.empty():
             self._left_over.set()
         return cast("T", job.future.result())
+
+    def moment(self) -> str:
+        """Now, or the latest moment known where the clock was set back: what has expired stays expired (cases.md R18)."""
+        self._moment = max(self._moment, self._now, now())
+        return self._moment
 
     @property
     def full(self) -> bool:

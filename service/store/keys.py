@@ -57,6 +57,11 @@ def claim(transaction: Transaction, key: Key, run_id: str) -> None:
     )
 
 
+def release(transaction: Transaction, actor: str, key_hash: bytes) -> None:
+    """Let the key stand for nothing again."""
+    transaction.cursor.execute(_DROP, {"owner": actor, "hash": key_hash})
+
+
 def drop_ended(transaction: Transaction) -> None:
     """Forget the keys whose time is over."""
     transaction.cursor.execute(_DROP_ENDED, {"moment": transaction.now})

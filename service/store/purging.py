@@ -128,11 +128,10 @@ def _conditions(wanted: Wanted) -> list[Any]:
 
 
 def _something() -> Any:
-    """Whether there is anything of a run that could go.
-
-    Of one that was refused at once there are only its problems, which stay: the verifier compares them with their digest.
-    """
+    """Whether there is anything of a run that could go; of one that was refused, what its problems quote."""
     return or_(
+        runs.c.problems != "[]",
+        select(confirmations.c.seq).where(confirmations.c.run == runs.c.id, confirmations.c.preview != "{}").exists(),
         select(run_parameters.c.run_seq).where(run_parameters.c.run_seq == runs.c.seq).exists(),
         select(run_output.c.run_seq).where(run_output.c.run_seq == runs.c.seq).exists(),
     )
@@ -179,6 +178,7 @@ def _blank(connection: Connection, rows: Sequence[int], ids: Sequence[str]) -> N
             error=case((runs.c.error.is_(None), null()), else_=literal(said)),
             why=case((runs.c.why.is_(None) & (runs.c.stderr_kept == 0), null()), else_=literal(_MARK_JSON)),
             notes=f"[{_MARK_JSON}]",
+            problems=case((runs.c.problems == "[]", runs.c.problems), else_=null()),
         )
     )
     connection.execute(update(confirmations).where(confirmations.c.run.in_(ids)).values(preview="{}"))

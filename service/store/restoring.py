@@ -15,7 +15,7 @@ from sqlalchemy import delete
 
 from service.domain.actors import OPERATOR
 from service.domain.audit import SYSTEM, Fact
-from service.domain.confirmations import REFUSED_BY
+from service.domain.confirmations import REFUSED_BY, Confirmation
 from service.domain.merkle import TiledLog
 from service.domain.notes import Checkpoint, read_checkpoint
 from service.domain.times import now
@@ -144,8 +144,8 @@ def acknowledge(folder: DataFolder, database: Database) -> None:
         transaction.append(Fact("log.restored", OPERATOR.name, facts))
         transaction.connection.execute(delete(sign_in_links))
         transaction.connection.execute(delete(idempotency_keys))
-        for asked in confirmations.waiting(transaction.connection):
-            _drop(transaction, asked)
+        for question in confirmations.waiting(transaction.connection):
+            _drop(transaction, confirmations.confirmation(transaction.connection, question.id))
 
     database.write(work)
 
@@ -159,7 +159,8 @@ def settle(folder: DataFolder) -> None:
     _settle(folder.path)
 
 
-def _drop(transaction: Transaction, asked: Any) -> None:
+def _drop(transaction: Transaction, asked: Confirmation | None) -> None:
+    assert asked is not None
     confirmations.answer(transaction, asked, "dropped", SYSTEM, "restored")
     run = runs.run(transaction.connection, asked.run)
     assert run is not None

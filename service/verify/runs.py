@@ -94,7 +94,9 @@ class Runs:
         if row is not None:
             self._of_version(entry.index, facts["run"], facts["tool"], row)
         problems = bytes.fromhex(facts["problems_digest"])
-        if row is not None and hash_of(row["problems"]) != problems:
+        if row is None or (row["problems"] is None and self._purged(facts["run"])):
+            return
+        if hash_of(row["problems"]) != problems:
             where = f"runs.problems of {facts['run']}"
             self.findings.find(entry.index, "bytes-differ", where, hash_of(row["problems"]), problems)
 

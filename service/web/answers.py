@@ -159,10 +159,24 @@ def definition_of(version: ToolVersion) -> dict[str, Any]:
 def run_of(parts: Parts, run: Run, output: tuple[str, bool], stderr: tuple[str, bool]) -> dict[str, Any]:
     """`run` of an answer (contract/http-api.md); both streams as `text_of` gives them."""
     shape: dict[str, Any] = {"id": run.id, "state": run.state, "reason": run.reason}
-    outcome = run.outcome
-    if outcome is None:
+    if run.outcome is None:
         return shape | dict(NO_OUTCOME)
-    shape |= {
+    urls = {f"{name}_url": parts.link(f"/api/v1/runs/{run.id}/{stream}") for name, stream in _STREAMS}
+    return shape | _of_outcome(run.outcome, output, stderr) | urls
+
+
+_STREAMS: Final = (("output", "stdout"), ("stderr", "stderr"))
+
+
+def unrecorded(run_id: str, outcome: Outcome) -> dict[str, Any]:
+    """`run` of one that ran and could not be recorded: this answer may be all that there will ever be of it."""
+    shape = {"id": run_id, "state": outcome.state, "reason": outcome.reason}
+    told = _of_outcome(outcome, text_of(outcome.stdout), text_of(outcome.stderr))
+    return shape | told | {"output_url": None, "stderr_url": None}
+
+
+def _of_outcome(outcome: Outcome, output: tuple[str, bool], stderr: tuple[str, bool]) -> dict[str, Any]:
+    shape: dict[str, Any] = {
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
         "status": outcome.status,
@@ -173,8 +187,6 @@ def run_of(parts: Parts, run: Run, output: tuple[str, bool], stderr: tuple[str, 
         "stderr_sha256": outcome.stderr.sha256,
         "truncated": outcome.stdout.truncated or outcome.stderr.truncated,
         "totals": outcome.totals,
-        "output_url": parts.link(f"/api/v1/runs/{run.id}/stdout"),
-        "stderr_url": parts.link(f"/api/v1/runs/{run.id}/stderr"),
         "notes": [note.as_json() for note in (*_cut_notes(outcome), *outcome.notes)],
     }
     if not output[1]:

@@ -58,7 +58,7 @@ class Authority:
         if self._control is not None and hmac.compare_digest(digest, self._control) and from_loopback:
             return OPERATOR
         known = self._by_hash.get(digest)
-        if known is None or not known.live(now()):
+        if known is None or not known.live(self._database.moment()):
             self._guesses.wrong(source)
             raise Unauthenticated(_WHO)
         return actor_of(known)
@@ -70,7 +70,7 @@ class Authority:
         if name.startswith(PERSON):
             return self._sessions.standing(name)
         token = self._by_actor.get(name)
-        return actor_of(token) if token is not None and token.live(now()) else None
+        return actor_of(token) if token is not None and token.live(self._database.moment()) else None
 
     def still(self, actor: Actor) -> Actor | None:
         """The same for whoever asked and listens on: of a person what this very session may, not their others."""
@@ -120,7 +120,9 @@ class Authority:
         """End a token, by its id or its name, from this moment on. Raises NotFound when no live one is called so."""
         with self._lock:
             found = [t for t in self._by_hash.values() if id_or_name in (t.id, t.name) and t.revoked_at is None]
-        found.sort(key=lambda t: not t.live(now()))  # of two of one name, the one that still opens something
+        found.sort(
+            key=lambda t: not t.live(self._database.moment())
+        )  # of two of one name, the one that still opens something
         if not found:
             raise NotFound(Message(f"没有名为 {id_or_name} 的有效令牌。", f"There is no live token {id_or_name}."))
         token = found[0]

@@ -91,7 +91,13 @@ def _may_hear(actor: Actor, subject: Any) -> bool:
         return may_see(actor, subject)
     if isinstance(subject, Mapping):  # a rejection
         return actor.may("read") and actor.sees(subject["tool"])
-    return True
+    if isinstance(subject, Look):  # for whom not all tools exist, a look is heard of by the tools it changed
+        return actor.tools is None or subject.outcome != "applied" or any(map(actor.sees, _names(subject)))
+    return actor.tools is None or any(map(actor.sees, subject.names))
+
+
+def _names(look: Look) -> tuple[str, ...]:
+    return (*look.registered, *look.removed, *look.rejected)
 
 
 def _shape(parts: Parts, subject: Any) -> dict[str, Any]:
@@ -108,4 +114,4 @@ def _shape(parts: Parts, subject: Any) -> dict[str, Any]:
         return {"outcome": subject.outcome, "looked_at": parts.ingest.looked_at, "trouble": subject.trouble}
     if isinstance(subject, Mapping):
         return rejection_of(subject)
-    return {"revision": subject}
+    return {"revision": subject.revision}

@@ -7,9 +7,9 @@ from typing import Any, Final
 from service.domain import strict_json
 from service.domain.calls import ExecRequest
 from service.domain.executors import Outcome, ParameterProblem
-from service.domain.runs import text_of
+from service.domain.runs import error_of, text_of
 from service.errors import BitongError, Invalid, Malformed, Message
-from service.web.answers import NO_OUTCOME, answer_of, definition_of, six
+from service.web.answers import NO_OUTCOME, answer_of, definition_of, six, unrecorded
 from service.web.errors import status_of
 from service.web.matching import answer_intent
 from service.web.parts import Parts
@@ -41,8 +41,10 @@ def failed(error: BitongError, asked: Asked | None) -> Answer:
     shape = six(_asked_name(asked), version, error.message)
     outcome = error.facts.get("outcome")
     if isinstance(outcome, Outcome):
+        said = error_of(outcome)
         shape |= {"output": text_of(outcome.stdout)[0], "duration_ms": outcome.duration_ms}
-        shape["run"] = {**NO_OUTCOME, "id": error.facts["run"], "state": outcome.state, "reason": outcome.reason}
+        shape["error"] = shape["error"] if said is None else said.rstrip("\n") + "\n" + shape["error"]
+        shape["run"] = unrecorded(error.facts["run"], outcome)
         shape["receipt"] = None
     elif "run" in error.facts:
         shape["run"] = {**NO_OUTCOME, "id": error.facts["run"], "state": "queued", "reason": None}

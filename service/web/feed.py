@@ -21,6 +21,14 @@ class Event:
     told: bytes | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """Other tools can run, or others do: the index's revision, and whose names."""
+
+    revision: int
+    names: tuple[str, ...]
+
+
 class Feed:
     """Written from any thread. Ids are `<feed>-<number>`: another process's are not understood, which is a `reset`."""
 

@@ -8,6 +8,7 @@ says how far both streams were read: Last-Event-ID resumes there.
 import asyncio
 import base64
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from service.web.parts import Parts
 from service.web.routing import Asked, Streamed
 from service.web.runs import item_of_run, visible
 
+WAITING_LOOK_S: Final = 2.0  # at the row of a run that waits for a yes, of which no tape tells
 _PLACE: Final = re.compile(r"(\d{1,15})-(\d{1,15})\Z", re.ASCII)
 
 
@@ -41,6 +43,7 @@ class _Follower:
         self._offsets = offsets
         self._said: str | None = None
         self._bell = Bell()
+        self._look_at = 0.0
 
     async def events(self) -> AsyncIterator[bytes]:
         self._parts.streams.enter()
@@ -53,7 +56,7 @@ class _Follower:
                     tape = ongoing.tape
                     tape.listen(self._bell.ring)
                 chunk = b"".join(self._news(tape, ongoing))
-                if ongoing is None and (last := await self._last(tape)) is not None:
+                if self._due(ongoing, tape) and (last := await self._last(tape)) is not None:
                     yield chunk + last
                     return
                 if ongoing is None and self._parts.execution.turns.stopping:
@@ -66,6 +69,14 @@ class _Follower:
             if tape is not None:
                 tape.unlisten(self._bell.ring)
             self._parts.streams.leave()
+
+    def _due(self, ongoing: Ongoing | None, tape: Tape | None) -> bool:
+        """Whether to look at the row: at once where it ran here, now and then where nothing else tells."""
+        now = time.monotonic()
+        if ongoing is not None or (tape is None and now < self._look_at):
+            return False
+        self._look_at = now + WAITING_LOOK_S
+        return True
 
     def _news(self, tape: Tape | None, ongoing: Ongoing | None) -> list[bytes]:
         found = []

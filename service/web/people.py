@@ -36,13 +36,13 @@ class Sessions:
         self._lock = threading.Lock()
         with database.read() as connection:
             known = sessions.all_sessions(connection)
-        self._by_hash = {session.hash: session for session in known if session.live(now())}
+        self._by_hash = {session.hash: session for session in known if session.live(self._database.moment())}
         self._names = {PERSON + session.who: session.name for session in reversed(known)}
 
     def find(self, cookie: str) -> Session | None:
         """The live session of this cookie."""
         session = self._by_hash.get(token_hash(cookie))
-        return session if session is not None and session.live(now()) else None
+        return session if session is not None and session.live(self._database.moment()) else None
 
     def standing(self, name: str) -> Actor | None:
         """What the person of this name may now, over all their sessions; None once the last one has ended."""
@@ -81,7 +81,9 @@ class Sessions:
     def close(self, session_id: str, by: Actor) -> Session:
         """End a session, from this moment on. Raises NotFound when no live one has this id."""
         with self._lock:
-            found = next((s for s in self._by_hash.values() if s.id == session_id and s.live(now())), None)
+            found = next(
+                (s for s in self._by_hash.values() if s.id == session_id and s.live(self._database.moment())), None
+            )
         if found is None:
             raise NotFound(Message("没有这个会话，或它已结束。", "There is no such session, or it has ended."))
         self._put(replace(found, closed_at=now()))  # first of all: from here on it opens nothing

@@ -141,7 +141,8 @@ def create_application(
             need(person, ["read"] if access[0] == METRICS else access)
             return person
         source = "" if request.client is None else request.client.host
-        header = request.headers.get("authorization")
+        given = request.headers.getlist("authorization")
+        header = given[0] if len(given) == 1 else None  # of two, a proxy before us may have judged the other
         actor = parts.authority.authenticate(header, source=source, from_loopback=source in ("", *LOOPBACK_HOSTS))
         need(actor, ["read"] if access[0] == METRICS else access)
         return actor

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,23 @@ def test_nothing_survives_a_run_however_it_tries(sandbox, survivors, mode, round
 
     assert survivors(mark) == 0
     assert ends == ({"exited"} if mode == "leader-first" else {"cancelled", "deadline"})
+
+
+@pytest.mark.parametrize("rounds", [100, pytest.param(600, marks=pytest.mark.slow)])
+def test_nothing_survives_a_run_that_is_ended_while_it_starts(sandbox, survivors, rounds):
+    """X2: a limit of some milliseconds is the caller's to give; many at once, so that each start takes its time."""
+    mark = f"69.{time.monotonic_ns()}"
+
+    def brief(index):
+        # A thread of its own: the sandbox dies with the thread that started it.
+        deadline = time.monotonic() + 0.002 + 0.001 * (index % 40)
+        return sandbox.run(["sleep", mark], env=ENV, files=(), deadline=deadline, keep=10).ended
+
+    with ThreadPoolExecutor(6) as pool:
+        ends = set(pool.map(brief, range(rounds)))
+
+    assert survivors(mark) == 0
+    assert ends <= {"deadline", "did-not-start"}
 
 
 @pytest.mark.parametrize(

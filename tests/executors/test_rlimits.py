@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -134,6 +135,32 @@ while thread.is_alive():
         print(time.monotonic() - started < 5, end=" ")
 print(10 < most < 400)
 """
+
+
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs a Python under /usr")
+def test_memory_that_is_no_processs_own_cannot_be_had():
+    """X7: RLIMIT_AS does not count what stands in files in memory; the sized tmpfs are the only ones."""
+    sandbox = Sandbox()
+    if sandbox.unavailable() is not None:
+        pytest.skip("bubblewrap does not work here")
+    code = """
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+for call in (lambda: libc.memfd_create(b"x", 0), lambda: libc.shmget(0, 1 << 20, 0o1600)):
+    print(call(), errno.errorcode[ctypes.get_errno()])
+"""
+    deadline = time.monotonic() + 20
+
+    finished = sandbox.run(["/usr/bin/python3", "-c", code], env=ENV, files=(), deadline=deadline, keep=1000)
+
+    assert finished.stdout.kept == b"-1 ENOSYS\n-1 ENOSYS\n", finished.stderr.kept
+
+
+def test_when_memory_ends_it_is_the_tool_that_goes(mode):
+    """X7: not the service, however little the tool seems to hold."""
+    finished = shell(Sandbox(mode), "sleep 0.2; cat /proc/self/oom_score_adj")
+
+    assert finished.stdout.kept == b"1000\n"
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "none"])

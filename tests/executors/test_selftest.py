@@ -15,6 +15,7 @@ from tests.executors.as_nobody import as_nobody
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 NAMES = {
+    *("user", "capabilities", "filter"),
     *("start", "processes", "descriptors", "remount", "mount", "mknod", "unshare", "namespaces", "keyring", "ptrace"),
     *("environ", "read-only", "kernel-settings", "host-files", "shm-size", "tmp-size", "memory-limit", "sockets"),
     *("escape", "survivors"),

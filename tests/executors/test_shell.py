@@ -227,6 +227,27 @@ def test_other_characters_are_data(text):
         *("LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "BASH_ENV", "ENV", "PYTHONPATH", "PYTHONSTARTUP", "GIT_SSH", "IFS"),
         *("GIT_SSH_COMMAND", "ANY_PRELOAD", "GLIBC_TUNABLES", "PERL5LIB", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "PS4"),
         *("SHELLOPTS", "BASHOPTS", "BASH_FUNC_echo%%", "A=B", "=", "A\0B", ""),
+        *(
+            "TAR_OPTIONS",
+            "MAKEFLAGS",
+            "GNUMAKEFLAGS",
+            "MAKEFILES",
+            "GIT_DIR",
+            "GIT_WORK_TREE",
+            "GIT_COMMON_DIR",
+            "HOME",
+        ),
+        *("GIT_ALLOW_PROTOCOL", "GIT_TRACE", "XDG_CONFIG_HOME", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN"),
+        *("RSYNC_RSH", "SSH_ASKPASS", "GOFLAGS", "RUSTC_WRAPPER", "CARGO_BUILD_RUSTC", "npm_config_script_shell"),
+        *(
+            "NPM_CONFIG_PREFIX",
+            "DOTNET_STARTUP_HOOKS",
+            "R_PROFILE_USER",
+            "ERL_AFLAGS",
+            "VIMINIT",
+            "CURL_HOME",
+            "WGETRC",
+        ),
     ],
 )
 def test_the_environment_cannot_change_how_programs_are_loaded(name):

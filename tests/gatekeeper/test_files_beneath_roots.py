@@ -248,6 +248,17 @@ def test_overwrite_replaces_whole_and_keeps_the_rights(files, place):
     assert sorted(path.name for path in (place / "root").iterdir()) == ["deep", "file"]
 
 
+def test_new_content_gets_no_right_to_run_as_somebody(files, place):
+    """The kernel takes set-user-ID away when a file is written; so do we when it is replaced."""
+    target = place / "root/file"
+    target.write_bytes(b"old")
+    target.chmod(0o6755)
+
+    files.write("file", b"new", "overwrite")
+
+    assert stat.S_IMODE(target.stat().st_mode) == 0o755
+
+
 def test_append_adds_and_makes_what_is_not_there(files, place):
     files.write("log", b"one\n", "append")
     told = json.loads(files.write("log", b"two\n", "append")["stdout"])

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from service.domain.definitions import Definition, Parameter
-from service.domain.executors import Call, Cancel, Executor, Outcome
+from service.domain.executors import HIDDEN, Call, Cancel, Executor, Outcome
 from service.errors import UsageError
 from service.execution.executors.gatekeeper import GatekeeperExecutor, Node
 from service.execution.executors.gatekeeper_answer import AnswerFields
@@ -540,6 +540,50 @@ def test_output_comes_as_it_is_produced_from_a_node_that_streams(far_side, answe
     assert b"accept: text/event-stream" in side.requests[0].lower()
     assert heard == [("stdout", b"a"), ("stderr", b"c")]
     assert (outcome.state, outcome.stdout.kept, outcome.stderr.kept) == ("succeeded", b"ab", b"c")
+
+
+def test_what_was_streamed_and_is_not_in_the_answer_stands_in_the_receipt(far_side, answering):
+    """U1: those who followed it have seen it."""
+    stream = events(
+        output("stdout", b"real output\n"), output("stderr", b"e"), (b"answer", {"ok": True, "stderr": "e"})
+    )
+    side = far_side(answering(stream, content_type="text/event-stream"))
+
+    outcome = executor(side.url).run(call({"cmd": "x"}, on_output=lambda *_: None))
+
+    assert (outcome.state, outcome.stdout.kept, outcome.stderr.kept) == ("succeeded", b"real output\n", b"e")
+    assert_storable(outcome)
+
+
+@pytest.mark.parametrize("form", [(b"\n", b"\r\n"), (b": ", b":")])
+def test_events_may_be_written_in_each_way_that_their_standard_allows(far_side, form):
+    """Line ends of two characters, which may come apart; no space after the colon."""
+    stream = events(output("stdout", b"a"), (b"answer", {"ok": True, "stdout": "a"})).replace(*form)
+
+    def behave(connection, _):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        for place in range(len(stream)):
+            connection.sendall(stream[place : place + 1])
+
+    heard = []
+    outcome = executor(far_side(behave).url).run(call({"cmd": "x"}, on_output=lambda *data: heard.append(data)))
+
+    assert heard == [("stdout", b"a")]
+    assert (outcome.state, outcome.stdout.kept) == ("succeeded", b"a")
+
+
+def test_an_answer_made_to_be_costly_is_not_understood(told):
+    """R19: whoever reads such JSON holds all other threads for seconds."""
+    outcome = told(b'{"ok": true, "a": [' + b"[]," * 1_000_000 + b"[]]}", keep=100)
+
+    assert (outcome.state, outcome.reason) == ("unknown", "bad-answer")
+
+
+def test_a_preview_shows_that_a_vector_is_secret():
+    """What asks for a confirmation never fails for want of what it hides."""
+    tool = dataclasses.replace(EXEC, params_schema={"argv": Parameter("array", items=Parameter("string"), secret=True)})
+
+    assert executor("http://127.0.0.1:9").preview(tool, {"argv": HIDDEN})["argv"] == [HIDDEN]
 
 
 def test_a_stream_that_breaks_off_keeps_what_came(far_side, answering):

@@ -228,6 +228,17 @@ def test_a_large_body_is_cut_so_that_the_json_stays_whole(far_side, answering, b
     assert len(kept) > 1000
 
 
+def test_headers_do_not_pass_the_cap(far_side, answering):
+    """U1: nothing is handed on that is larger than was asked for."""
+    side = far_side(answering(b"x", headers=f"X-Much: {'y' * 5000}\r\n"))
+
+    told = send((f"{side.url}/*",), side.url + "/", keep=1000)
+
+    assert len(told["stdout"]) == 1000
+    assert told["truncated"] is True
+    assert told["stdout_bytes"] > 5000
+
+
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "504 Gateway Timeout"])
 def test_an_answer_that_hides_what_happened_is_a_lost_one(far_side, answering, status):
     """executors.md, Common: it may have acted; the answer stands all the same."""

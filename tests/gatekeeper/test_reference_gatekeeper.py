@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -22,6 +23,8 @@ from service.domain.definitions import Definition, Parameter
 from service.domain.executors import Call, Cancel
 from service.errors import UsageError
 from service.execution.executors.gatekeeper import GatekeeperExecutor, Node
+from service.gatekeeper import journal as journal_module
+from service.gatekeeper.answers import json_bytes
 from service.gatekeeper.journal import Journal
 from service.gatekeeper.server import GatekeeperConfig, create_app, running, serve
 
@@ -531,6 +534,35 @@ def test_an_ending_too_large_to_keep_keeps_its_totals(tmp_path):
     journal.close()
 
 
+def test_many_large_endings_do_not_make_each_run_write_the_file_anew(tmp_path, monkeypatch):
+    """A run's end must not cost more the longer the gatekeeper stands: seconds, under the lock that a cancel needs."""
+    monkeypatch.setattr(journal_module, "FILE_BYTES", 1_000_000)
+    journal = Journal(tmp_path)
+    files = []
+    for number in range(200):
+        journal.claim(f"r{number}", "d", durable=False)
+        journal.end(f"r{number}", {"ok": True, "stdout": "x" * 100_000})
+        files.append((tmp_path / "runs.jsonl").stat().st_ino)
+
+    written_anew = sum(one != other for one, other in itertools.pairwise(files))
+    assert 5 < written_anew < 50
+    assert journal.look("r199") == ("ended", {"ok": True, "stdout": "x" * 100_000})
+    assert journal.look("r0") == ("ended", None)
+    journal.close()
+
+
+def test_the_journal_holds_nothing_that_a_secret_could_be_guessed_by(gatekeeper, tmp_path):
+    """S14: what tells two calls apart is keyed."""
+    params = {"cmd": "true", "env": {"PIN": "1234"}}
+    gatekeeper.post("exec", params, run_id="r-1")
+
+    (record,) = (json.loads(line) for line in Path(tmp_path, "state/runs.jsonl").open() if '"digest"' in line)
+    plain = json_bytes(["exec", sorted(params.items())])
+    assert record["digest"] not in {hashlib.sha256(plain).hexdigest(), ""}
+    assert gatekeeper.post("exec", params, run_id="r-1").json()["repeated"] is True
+    assert gatekeeper.post("exec", params | {"env": {"PIN": "1235"}}, run_id="r-1").status_code == 409
+
+
 # What a command cannot see
 
 
@@ -640,6 +672,28 @@ def test_a_guarded_command_that_cannot_start_says_so(guarded, argv):
     told = guarded.post("exec", {"argv": argv}).json()
 
     assert (told["ok"], told["reason"]) == (False, "did-not-start")
+
+
+@needs_bwrap
+@pytest.mark.parametrize("within", ["", "unshare -Urm "])
+def test_what_is_denied_stays_so_when_folders_above_it_are_renamed(start, tmp_path, within):
+    """X35: masks stand at paths, so that no folder on the way to one can be moved by a command."""
+    inner = tmp_path / "outer/inner"
+    (inner / "data").mkdir(parents=True)
+    (inner / "data/bitong.db").write_text("s3cret")
+    (inner / "token").write_text("s3cret")
+    gatekeeper = start(roots=(tmp_path,), deny=(inner / "data",), token_file=inner / "token")
+
+    rename = f"{within}{sys.executable} -c 'import os, sys; os.rename(*sys.argv[1:])'"
+
+    for folder, moved in ((inner, inner.with_name("moved")), (inner.parent, tmp_path / "moved")):
+        told = gatekeeper.run(f"{rename} {folder} {moved}")
+        assert b"OSError" in output(told, "stderr")
+        assert not moved.exists()
+    told = gatekeeper.run(f"grep -r s3cret {tmp_path}/outer; echo x > {inner}/new; mv {inner}/new {inner}/newer")
+
+    assert output(told) == b""
+    assert (inner / "newer").exists()  # beside what is denied all goes on as before
 
 
 @needs_bwrap

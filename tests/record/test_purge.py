@@ -117,7 +117,6 @@ def test_only_what_was_asked_for_goes(desk, somebody):
     assert_verifies(desk)
 
 
-@pytest.mark.xfail(strict=True, reason="the verifier has yet to take purged problems, as it takes purged parameters")
 def test_what_a_refusal_quoted_of_a_value_goes_too(desk, somebody):
     """S12: problems quote the beginning of a value that does not fit."""
     refused = somebody.post(f"{API}/exec", json={"tool": "shell-exec", "params": {"cmd": 1, "cwd": [WORD], WORD: 1}})

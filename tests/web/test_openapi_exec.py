@@ -103,7 +103,9 @@ def test_a_body_that_is_no_json_is_told_as_described(everything: httpx.Client, a
 
 
 @pytest.mark.parametrize(("intent", "found"), [("打个招呼", True), ("红烧肉要炖多久", False), ("", False)])
-def test_an_intent_is_answered_as_described(everything: httpx.Client, api: Described, intent: str, found: bool) -> None:
+def test_an_intent_is_answered_as_described(
+    everything: httpx.Client, api: Described, intent: str, *, found: bool
+) -> None:
     """With candidates, or an honest no."""
     answer = everything.post(EXEC, json={"intent": intent, "context": {"repo": "native-repo"}})
 

@@ -78,6 +78,7 @@ def routes() -> dict[str, Text]:
                     "ConfirmationOrRun",
                 ),
                 202: Body("已批准，仍在进行。Approved; it goes on.", "ExecAccepted"),
+                503: Body("没有执行。It did not run.", "ExecRefused", codes=("not-available", "cannot-record")),
             },
             problems=gone | {403: ("forbidden", "self-confirmation"), 409: OVER, 429: ("busy",)},
         ),

@@ -80,7 +80,7 @@ def routes() -> dict[str, Text]:
             "As the commit holds them, to look at the lines that the problems name.",
             path={"commit": ref("GitId"), "name": text("`tool` of the rejection.")},
             answers={200: Body("TOOL.hdlp", None, PLAIN)},
-            problems={404: ("not-found",)},
+            problems={404: ("not-found",), 422: ("bad-parameters",)},
         ),
         "GET /deliveries": Text(
             "registrations",
