@@ -227,7 +227,7 @@ def _token(layout: Layout) -> str:
                 return token
     with _operator(layout) as operator:
         _revoke_old(operator)
-        made = operator.json("POST", "/tokens", body={"name": TOKEN_NAME, "scopes": ["read", "exec"]})
+        made = operator.json("POST", "/tokens", body={"name": TOKEN_NAME, "scopes": ["read", "exec", "confirm"]})
     token = str(made["token"])
     DataFolder(layout.data).write(file.name, f"{token}\n".encode())
     return token

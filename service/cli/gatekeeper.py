@@ -109,6 +109,8 @@ def _there(path: Path) -> Path:
     """What is to be hidden must be there: a name mistyped would hide nothing, and nobody would know."""
     try:
         path.stat()
+    except PermissionError:
+        return path  # nobody reaches through us what we do not reach
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise UsageError(

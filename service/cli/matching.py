@@ -13,11 +13,11 @@ COLUMNS: Final = (
     "工具 tool",
     "把握 confidence",
     "分数 score",
-    "命中 matched",
     "作者 author",
     "意图 intent",
     "缘由 why",
 )
+BRIEF_CHARACTERS: Final = 40
 NEAREST: Final = ("最接近的，并不推荐 nearest, not recommended", "显示 display", "分数 score")
 _NOTHING: Final = Message("没有合适的工具。", "No tool fits.")
 
@@ -54,4 +54,10 @@ def match(
 def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
     whose = one["definition"]
     named = f"{one['tool']}（弃用 deprecated）" if one["deprecated"] is not None else one["tool"]
-    return named, one["confidence"], one["score"], one["matched"], whose["author"], one["intent"], whose["why"]
+    return named, one["confidence"], one["score"], whose["author"], _brief(one["intent"]), _brief(whose["why"])
+
+
+def _brief(text: str) -> str:
+    """As much of a text as a table has room for; --json has it whole."""
+    line = " ".join(text.split())
+    return line if len(line) <= BRIEF_CHARACTERS else line[:BRIEF_CHARACTERS] + "…"
