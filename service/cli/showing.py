@@ -9,6 +9,8 @@ from service.domain.quoting import escaped
 from service.errors import BitongError, Message
 
 _UNLIMITED: Final = 100_000  # columns of a table that goes to a file or another program
+_PROSE: Final = 24  # columns that prose gets at least
+_GAP: Final = 1  # between two columns
 _CELL: Final = 120  # characters of one cell
 
 
@@ -45,19 +47,28 @@ def cell(value: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows under headings; colours and the terminal's width on a terminal only."""
+    """Rows under headings; colours and the terminal's width on a terminal only.
+
+    What is one word (an id, a time, a number) is never broken, or nobody could copy it: only prose is folded.
+    """
     from rich.console import Console  # noqa: PLC0415 - only tables need rich
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     terminal = sys.stdout.isatty()
+    texts = [[Text(_short(cell(value))) for value in row] for row in rows]
+    prose = [any(" " in row[place].plain for row in texts) for place in range(len(columns))]
     console = Console(file=sys.stdout, width=None if terminal else _UNLIMITED, no_color=not terminal, highlight=False)
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        shown.add_column(column, overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(_short(cell(value))) for value in row))
-    console.print(shown)
+    needed = 0
+    for place, column in enumerate(columns):
+        shown.add_column(column, overflow="fold", no_wrap=not prose[place])
+        widest = max((row[place].cell_len for row in texts), default=0)
+        needed += _GAP + (_PROSE if prose[place] else max(widest, Text(column).cell_len))
+    console.width = max(console.width, needed)
+    for row in texts:
+        shown.add_row(*row)
+    console.print(shown, soft_wrap=False, crop=False)
 
 
 def _short(text: str) -> str:

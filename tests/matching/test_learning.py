@@ -40,6 +40,13 @@ def test_an_accepted_intent_finds_its_tool_again():
     assert best(taught, SLANG, ZHUYUAN) == "git-log"
 
 
+def test_what_only_a_lesson_finds_is_offered_with_doubt():
+    """One call that happened to follow an intent may have taught it: nobody shall take that for certain."""
+    taught = matcher(git_log=accepted("git-log", SLANG, ZHUYUAN.name))
+
+    assert {one.confidence for one in taught.match(SLANG, ZHUYUAN).candidates} == {"low"}
+
+
 def test_a_hundred_accepts_by_one_token_change_nothing_for_others():
     """I1."""
     flood = [

@@ -5,7 +5,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final
@@ -106,10 +106,12 @@ class Matcher:
         terms = view.terms(intent)
         best = view.best(terms, len(self._tools) if likeness else WINDOW)
         ranked = self._fused(best, likeness, actor) if best and likeness else best
-        offered = self._offered(best, ranked, intent, actor)
+        offered, taught = self._offered(best, ranked, intent, actor)
         if not offered:
             return Match(found=False, nearest=self._shown(view, terms, ranked, context))
-        return Match(found=True, candidates=self._shown(view, terms, offered, context))
+        shown = self._shown(view, terms, offered, context)
+        # What was learned alone carries it: one call that happened to follow may have taught it.
+        return Match(found=True, candidates=tuple(replace(one, confidence="low") for one in shown) if taught else shown)
 
     def resembling(self, name: str, actor: Actor) -> str | None:
         """The other tool that this one's own intent finds with high confidence, among those that the actor sees.
@@ -154,18 +156,20 @@ class Matcher:
             fused.append(Scored(number, one.score + nearer.get(number, 0.0), one.covers))
         return heapq.nlargest(WINDOW, fused, key=lambda one: (one.score, -one.number))
 
-    def _offered(self, best: Sequence[Scored], ranked: Sequence[Scored], intent: str, actor: Actor) -> Sequence[Scored]:
-        """What may be offered; empty where the best by words is not good enough."""
+    def _offered(
+        self, best: Sequence[Scored], ranked: Sequence[Scored], intent: str, actor: Actor
+    ) -> tuple[Sequence[Scored], bool]:
+        """What may be offered, empty where the best by words is not good enough; and whether only lessons make it so."""
         if not best or best[0].score < 1:
-            return ()
+            return (), False
         offered = [one for one in ranked[:WINDOW] if one.score >= CUT * ranked[0].score]
         plain = self._view(actor, lessons=False)
         if plain is self._view(actor, lessons=True) or any(
             one.score >= 1 for one in plain.best(plain.terms(intent), 1)
         ):
-            return offered
+            return offered, False
         reading = [one for one in offered if self._tools[one.number].effect == "read"]
-        return reading if reading and reading[0].score >= 1 else ()
+        return (reading, True) if reading and reading[0].score >= 1 else ((), False)
 
     def _shown(self, view: View, terms: Sequence[Term], found: Sequence[Scored], context: Any) -> tuple[Candidate, ...]:
         scores = sorted((one.score for one in found), reverse=True)
