@@ -18,6 +18,8 @@ TABLES = {
     "start": ("start", "cold start, and memory when idle"),
     "writer": ("writer", "durable appends, one thread to sixty-four"),
     "verify": ("verifying", "the log checked by the verifier"),
+    "far": ("far_calls", "a call of the persona database's or the forge's API"),
+    "output": ("large_output", "a gigabyte of output, and sixty-four callers at once"),
     "gatekeeper": ("gatekeeper_calls", "a call that a gatekeeper runs"),
 }
 
