@@ -15,8 +15,9 @@ from service.domain.runs import NOTHING, commit_parameters
 from service.domain.times import uuid7
 from service.domain.tools import ToolVersion
 from service.settings import load
-from service.store import runs
+from service.store import run_steps
 from service.store.database import Transaction
+from service.store.run_steps import Asked
 from tests.benchmarks import repository
 from tests.benchmarks.tables import Table, median, times
 
@@ -70,16 +71,9 @@ def _write_runs(transaction: Transaction, version: ToolVersion, count: int) -> N
     commitment = commit_parameters(version.definition, {"cmd": "echo hello"}, key=b"k" * 32, salt=b"s" * 16)
     for _ in range(count):
         run_id = uuid7()
-        begun = runs.start(
-            transaction,
-            run_id=run_id,
-            version=version,
-            actor="token:0190",
-            node=None,
-            commitment=commitment,
-            match_id=None,
-        )
-        runs.finish(transaction, begun.seq, run_id, "token:0190", outcome)
+        asked = Asked(run_id, version, "token:0190", commitment)
+        begun = run_steps.start(transaction, asked, None, None)
+        run_steps.finish(transaction, begun.seq, run_id, "token:0190", outcome)
 
 
 def _verify(database: Path) -> str:
