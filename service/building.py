@@ -97,8 +97,8 @@ def refuse_shown(settings: Settings) -> None:
         if shown is not None and shown in settings.shell_read_paths:
             raise UsageError(
                 Message(
-                    f"设置 shell_read_paths 里的 {shown} 会让工具读到 {name} 所指之处；请去掉它，或把后者移到别处。",
-                    f"The setting shell_read_paths: {shown} would let tools read what {name} names; "
+                    f"设置 shell_read_paths 里有一个路径会让工具读到 {name} 所指之处；请去掉它，或把后者移到别处。",
+                    f"A path in the setting shell_read_paths would let tools read what {name} names; "
                     "take it out, or move the other elsewhere.",
                 )
             )

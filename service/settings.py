@@ -130,6 +130,8 @@ def refuse_unsafe(settings: Settings) -> None:
             )
         )
     _refuse_anchors_on_the_tracked_branch(settings)
+    if not (settings.forgejo_url or "/api/v1").endswith("/api/v1"):
+        raise _bad("forgejo_url", "the address of the forge's API, ending in /api/v1")
     if settings.gatekeeper_default is not None and settings.gatekeeper_default not in settings.nodes:
         raise _bad("gatekeeper_default", "one of the names in gatekeepers")
 

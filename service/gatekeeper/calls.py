@@ -7,6 +7,7 @@ are strict: a misspelt one would silently do something else.
 import base64
 import binascii
 import hashlib
+import hmac
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ _DATA: Final = ("stdin", "content", "body")
 
 @dataclass(frozen=True, slots=True)
 class GatekeeperCall:
-    """One checked request. `params` fit the method; `digest` tells two calls with one run_id apart."""
+    """One checked request; `params` fit the method."""
 
     method: str
     params: Mapping[str, Any]
@@ -47,10 +48,12 @@ class GatekeeperCall:
     max_output_bytes: int
     run_id: str | None
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 over method and parameters."""
-        return hashlib.sha256(json_bytes([self.method, sorted(self.params.items())])).hexdigest()
+    def digest(self, key: bytes) -> str:
+        """HMAC-SHA-256 over method and parameters: tells two calls with one run_id apart.
+
+        Keyed, since it is kept and a short secret among the parameters could be found by trying.
+        """
+        return hmac.new(key, json_bytes([self.method, sorted(self.params.items())]), hashlib.sha256).hexdigest()
 
 
 def read_call(document: Any, config: GatekeeperConfig) -> GatekeeperCall:

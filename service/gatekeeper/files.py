@@ -164,7 +164,7 @@ def _fresh_file(folder: int, content: bytes, before: os.stat_result | None) -> s
         if before is not None:
             with suppress(PermissionError):
                 os.fchown(file, before.st_uid, before.st_gid)
-            os.fchmod(file, stat.S_IMODE(before.st_mode))
+            os.fchmod(file, before.st_mode & 0o777)  # as when it is written: no right to run as somebody
         _write_all(file, content)
         os.fsync(file)
     except BaseException:

@@ -19,8 +19,10 @@ from service.gatekeeper.answers import Answer, json_bytes, without_output
 
 # An ending larger than this is kept without its output.
 ENDING_BYTES: Final = 256 * 1024
-# The file is written anew, without what is old, when it has grown to this.
+# The file is written anew, without what is old, when it has grown to this, or to twice what was left the last time.
 FILE_BYTES: Final = 64 * 1024 * 1024
+# Of that much, endings may stay: else a rewrite would leave a file that is due for the next one.
+KEEP_PART: Final = 4
 KEEP_RUNS_S: Final = 7 * 24 * 3600
 KEEP_RUNS: Final = 50_000
 KEEP_ENDINGS: Final = 1_000
@@ -58,6 +60,7 @@ class Journal:
             raise UsageError(
                 Message(f"{folder} 正被另一个网关使用", f"{folder} is in use by another gatekeeper")
             ) from None
+        self._full_at = FILE_BYTES
         self._file = self._open()
         self._runs = dict(self._read())
         self._write_anew()
@@ -109,7 +112,7 @@ class Journal:
             entry.state = "ended"
             try:
                 entry.ending = self._append({"run_id": run_id, "ending": ending})
-                if entry.ending[0] > FILE_BYTES:
+                if entry.ending[0] > self._full_at:
                     self._write_anew()
             except OSError:
                 entry.ending = None
@@ -170,24 +173,35 @@ class Journal:
         except (ValueError, KeyError, TypeError):
             return
 
+    def _newest_endings(self, runs: list[tuple[str, _Entry]]) -> set[str]:
+        """The runs whose endings stay: the newest, within number and bytes."""
+        kept: set[str] = set()
+        left = FILE_BYTES // KEEP_PART
+        for run_id, entry in reversed(runs[-KEEP_ENDINGS:]):
+            if entry.ending is not None and (left := left - entry.ending[1]) >= 0:
+                kept.add(run_id)
+        return kept
+
     def _write_anew(self) -> None:
-        """Without what is old: runs after a week or 50,000 newer ones, endings after 1,000 newer ones."""
+        """Without what is old: runs after a week or 50,000 newer ones, endings after 1,000 or 16 MiB newer ones."""
         oldest = self._clock() - KEEP_RUNS_S
         newest = list(self._runs.items())[-KEEP_RUNS:]
         runs = [(run_id, entry) for run_id, entry in newest if entry.at >= oldest or entry.state == "running"]
+        with_ending = self._newest_endings(runs)
         fresh = self._path.with_suffix(".new")
         places: dict[str, tuple[int, int]] = {}
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            for place, (run_id, entry) in enumerate(runs):
+            for run_id, entry in runs:
                 file.write(json_bytes({"run_id": run_id, "digest": entry.digest, "at": entry.at}) + b"\n")
                 if entry.state == "ended":
-                    ending = self._ending(entry) if place >= len(runs) - KEEP_ENDINGS else None
+                    ending = self._ending(entry) if run_id in with_ending else None
                     line = json_bytes({"run_id": run_id, "ending": ending}) + b"\n"
                     if ending is not None:
                         places[run_id] = (file.tell(), len(line))
                     file.write(line)
             file.flush()
             os.fsync(file.fileno())
+            self._full_at = max(FILE_BYTES, 2 * file.tell())
         fresh.replace(self._path)
         old, self._file = self._file, self._open()
         os.close(old)

@@ -2,27 +2,24 @@
 
 A mask, not a jail: a command works with all else the gatekeeper's user has. It runs in a mount and a PID namespace of
 its own (bubblewrap), with the denied folders empty, without capabilities, which could take the masks away, and without
-`/run`, through whose sockets (systemd, D-Bus, containers) another process would read for it. The kernel's settings are
-read-only: root owns them without capabilities too, and what `core_pattern` or `uevent_helper` names runs outside.
+`/run`, through whose sockets (systemd, D-Bus, containers) another process would read for it. Where it is root, the
+kernel's settings are read-only: what `core_pattern` or `uevent_helper` names runs outside.
 """
 
-import dataclasses
-import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from service.execution.executors.process import EMPTY, Finished
-
+LAUNCHER: Final = "/run/.launch"
+# Root owns these without capabilities too. Costs what root's commands write there, user namespaces' maps included.
+_AS_ROOT: Final = ("--remount-ro", "/proc", "--ro-bind-try", "/sys", "/sys")
 _OWN: Final = (
-    *("--bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"),
-    *("--ro-bind-try", "/sys", "/sys", "--tmpfs", "/run"),
+    *("--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"),
     *("--ro-bind-try", "/run/systemd/resolve", "/run/systemd/resolve"),
-    *("--unshare-pid", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    *("--unshare-pid", "--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
 )
 
 
@@ -40,36 +37,29 @@ class Masks:
         outermost = (one for one in real if not any(one != other and one.is_relative_to(other) for other in real))
         return cls(tuple(outermost), shutil.which("bwrap"))
 
-    def options(self, env: Mapping[str, str], cwd: str) -> bytes:
-        """For `bwrap --args`: by descriptor, so that the environment is in no process list and not bwrap's own."""
-        options = list(_OWN)
-        for path in self.hidden:
-            if path.is_dir():
-                options += ["--tmpfs", str(path), "--remount-ro", str(path)]
-            elif path.exists():
-                options += ["--ro-bind", "/dev/null", str(path)]
-        options += ["--clearenv", *(part for item in env.items() for part in ("--setenv", *item)), "--chdir", cwd]
-        return b"\0".join(option.encode("utf-8", "surrogateescape") for option in options)
+    def options(self, image_fd: int) -> list[str]:
+        """For `bwrap --args`. `image_fd`: the program that stands at LAUNCHER (launcher.py) and starts the command.
+
+        bubblewrap itself would start text that is no program by a shell, and make a signal an exit code (X4, X5).
+        """
+        hidden = [str(path) for path in self.hidden if os.path.exists(path)]  # noqa: PTH110 - no error for what we cannot see
+        options = ["--bind", "/", "/"]
+        for folder in _ways_to(hidden):
+            options += ["--bind", folder, folder]
+        options += _OWN + (_AS_ROOT if os.geteuid() == 0 else ())
+        for place in hidden:
+            if os.path.isdir(place):  # noqa: PTH112
+                options += ["--tmpfs", place, "--remount-ro", place]
+            else:
+                options += ["--ro-bind", "/dev/null", place]
+        return [*options, "--perms", "0555", "--file", str(image_fd), LAUNCHER]
 
 
-@contextmanager
-def memory_file(content: bytes = b"") -> Iterator[int]:
-    """A descriptor of a file in memory that holds it, at its beginning."""
-    descriptor = os.memfd_create("bwrap", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, content)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _ways_to(places: Sequence[str]) -> list[str]:
+    """The folders above them, from the top, each to be a mount point, which nobody can rename.
 
-
-def as_started(finished: Finished, status_fd: int) -> Finished:
-    """What bubblewrap's `--json-status-fd` says of it: an exit code stands there only if the command began.
-
-    Else the exit code is bubblewrap's own, and so are the words on standard error (X4).
+    A mask stands at a path: were the folder above it renamed, the next command would find all of it elsewhere. Costs
+    commands the rename and the hard link from outside such a folder into it (EXDEV; `mv` copies then).
     """
-    if finished.ended != "exited" or finished.exit_code is None or b'"exit-code"' in os.pread(status_fd, 4096, 0):
-        return finished
-    said = finished.stderr.kept.decode("utf-8", "replace").strip() or "bwrap failed"
-    return dataclasses.replace(finished.not_started(OSError(errno.EIO, said)), stderr=EMPTY)
+    parents = {str(parent) for place in places for parent in Path(place).parents}
+    return sorted(parents - {"/"}, key=len)

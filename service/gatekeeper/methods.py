@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import pwd
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -14,14 +13,17 @@ from typing import Any, Final
 
 from service.domain.executors import Cancel
 from service.errors import Conflict, Invalid, Message, UsageError
-from service.execution.executors.process import Finished, run_process
+from service.execution.executors.descendants import end_children
+from service.execution.executors.launched import Descriptors, as_reported, joined
+from service.execution.executors.launcher import launcher_code, launcher_image, read_report
+from service.execution.executors.process import NOT_STARTED, Finished, run_process
 from service.gatekeeper.answers import Answer, CannotDo, answer, failed, json_bytes, whole
 from service.gatekeeper.beneath import Roots
 from service.gatekeeper.calls import GatekeeperCall, content_of
 from service.gatekeeper.config import GatekeeperConfig
 from service.gatekeeper.files import Files
 from service.gatekeeper.journal import Journal
-from service.gatekeeper.masks import Masks, as_started, memory_file
+from service.gatekeeper.masks import LAUNCHER, Masks
 from service.gatekeeper.outgoing import Outgoing
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -124,7 +126,9 @@ class Gatekeeper:
 
     def _claim(self, run_id: str, call: GatekeeperCall) -> Answer | None:
         """None where it may begin now, for the first and only time."""
-        state, ending = self._journal.claim(run_id, call.digest, durable=call.method not in _READS)
+        state, ending = self._journal.claim(
+            run_id, call.digest(self._config.token.encode()), durable=call.method not in _READS
+        )
         if state == "new" or ending is not None:
             return ending
         zh, en = {
@@ -193,7 +197,7 @@ class Gatekeeper:
     def _exec(self, params: Any, knows: _Act) -> Answer:
         argv = params.get("argv") or ["/bin/sh", "-c", params["cmd"]]
         env = _own_environment() | params.get("env", {})
-        cwd = params.get("cwd") or str(next(iter(self._config.roots), "/"))
+        cwd = str(next(iter(self._config.roots), Path("/")).absolute() / params.get("cwd", ""))  # an absolute one stays
         stdin = params.get("stdin", "").encode()
         if not self._config.deny:
             return _answer_of(_run(argv, env, cwd, stdin, knows), knows.cancel)
@@ -202,15 +206,24 @@ class Gatekeeper:
                 "设了 --deny 就要有 bubblewrap 才能执行命令，这里没有（apt install bubblewrap）",
                 "with --deny, commands need bubblewrap, which is not here (apt install bubblewrap)",
             )
-        if (
-            not Path(cwd).is_dir()
-            or shutil.which(str(Path(cwd, argv[0])) if "/" in argv[0] else argv[0], path=env["PATH"]) is None
-        ):
-            # The system's words, where bwrap would have its own.
-            return answer(ok=False, reason="did-not-start", why=os.strerror(errno.ENOENT))
-        with memory_file(self._masks.options(env, cwd)) as options, memory_file() as status:
-            masked = [self._masks.bwrap, "--json-status-fd", str(status), "--args", str(options), "--", *argv]
-            return _answer_of(as_started(_run(masked, {}, "/", stdin, knows, (options, status)), status), knows.cancel)
+        if launcher_code() is None:
+            raise CannotDo(
+                "设了 --deny 时，在这种处理器上还不能执行命令",
+                "with --deny, commands cannot run on this kind of processor yet",
+            )
+        return _answer_of(self._masked(argv, env, cwd, stdin, knows), knows.cancel)
+
+    def _masked(self, argv: list[str], env: dict[str, str], cwd: str, stdin: bytes, knows: _Act) -> Finished:
+        """Neither argument nor variable is bubblewrap's: all stands in the launcher's image (launcher.py)."""
+        with Descriptors() as descriptors:
+            try:
+                image = launcher_image(argv, env, cwd, descriptors.report_fd)
+            except ValueError as error:  # a NUL
+                return NOT_STARTED.not_started(OSError(errno.EINVAL, str(error)))
+            options = descriptors.memfd(joined(self._masks.options(descriptors.memfd(image))))
+            bwrap = [self._masks.bwrap or "bwrap", "--args", str(options), "--", LAUNCHER]
+            finished = _run(bwrap, {}, "/", stdin, knows, (descriptors.report_fd, *descriptors.memfds))
+            return as_reported(finished, read_report(descriptors.report_fd))
 
 
 def _run(
@@ -226,6 +239,7 @@ def _run(
         cancel=knows.cancel,
         on_output=_first(knows.on_output, knows.keep),
         pass_fds=pass_fds,
+        end_first=end_children if pass_fds else None,  # bubblewrap's; others' belong to the group
     )
 
 

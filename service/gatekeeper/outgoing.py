@@ -26,7 +26,7 @@ from service.execution.executors.http import DEFAULT_PORTS, HttpCaller, Lost, No
 from service.execution.executors.http import Answer as HttpAnswer
 from service.execution.executors.paths import is_unfit
 from service.execution.executors.wire import Address
-from service.gatekeeper.answers import Answer, CannotDo, answer, cut, json_bytes, whole
+from service.gatekeeper.answers import Answer, CannotDo, answer, cut, json_bytes
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 # What frames the request, or says who it is for, is ours.
@@ -168,7 +168,7 @@ def _send(request: Request, caller: HttpCaller, deadline: float, keep: int, canc
         lost = result.status in _LOST_STATUSES
         return answer(
             ok=not lost,
-            stdout=whole(_document(result.status, result.headers, result.body, keep)),
+            stdout=cut(_document(result.status, result.headers, result.body, keep), keep),
             reason="lost-answer" if lost else None,
             why=f"HTTP {result.status}" if lost else None,
         )
@@ -186,7 +186,10 @@ def _lost(lost: Lost, keep: int) -> Answer:
 
 
 def _document(status: int, headers: httpx.Headers, body: Stream, keep: int) -> bytes:
-    """`{status, headers, body | body_b64, body_bytes, body_sha256, truncated}`; the body is cut so that all fits."""
+    """`{status, headers, body | body_b64, body_bytes, body_sha256, truncated}`; the body is cut so that all fits.
+
+    Not where the headers alone are more than `keep` bytes.
+    """
     facts: dict[str, Any] = {"status": status, "headers": dict(headers)}
     facts |= {"body_bytes": body.total, "body_sha256": body.sha256}
     kept = body.kept

@@ -523,7 +523,7 @@ def test_an_answer_is_judged_past_what_is_kept_of_it(told):
     [
         b'{"ok": true, "a": [' + b"[]," * 1_000_000 + b"[]]}",
         b'{"ok": true, "a": [' + b'"",' * 1_000_000 + b'""]}',
-        b'{"ok": true, "a": "' + b'\\"' * 1_000_000,
+        b'{"ok": true, "a": "' + b'\\"' * 1_000_000 + b'", "b": [' + b"[]," * 1_000_000,
     ],
     ids=["lists", "texts", "unended"],
 )
@@ -531,8 +531,8 @@ def test_an_answer_made_to_be_costly_is_not_judged(told, body):
     """R19: whoever reads such JSON holds all other threads for seconds."""
     outcome = told(body, keep=100)
 
-    assert outcome.state in ("succeeded", "unknown")
-    assert outcome.notes == () or "too large" in outcome.notes[0].en
+    assert outcome.state == "succeeded"
+    assert "too large" in outcome.notes[0].en
 
 
 def test_an_answer_too_large_to_be_judged_succeeds_with_a_note(told):

@@ -156,11 +156,13 @@ for call in (lambda: libc.memfd_create(b"x", 0), lambda: libc.shmget(0, 1 << 20,
     assert finished.stdout.kept == b"-1 ENOSYS\n-1 ENOSYS\n", finished.stderr.kept
 
 
-def test_when_memory_ends_it_is_the_tool_that_goes(mode):
+def test_when_memory_ends_it_is_the_tool_that_goes():
     """X7: not the service, however little the tool seems to hold."""
-    finished = shell(Sandbox(mode), "sleep 0.2; cat /proc/self/oom_score_adj")
+    sandbox = Sandbox()
+    if sandbox.unavailable() is not None:
+        pytest.skip("bubblewrap does not work here")
 
-    assert finished.stdout.kept == b"1000\n"
+    assert {shell(sandbox, "cat /proc/self/oom_score_adj").stdout.kept for _ in range(20)} == {b"1000\n"}
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "none"])

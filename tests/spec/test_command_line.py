@@ -426,6 +426,7 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest(variable: str, n
         ("shell_sandbox", "perhaps"),
         ("repository_url", "ftp://example.org/x"),
         ("max_runs", "0"),
+        ("forgejo_url", "http://127.0.0.1:9/git"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_without_its_value(name: str, value: str, tmp_path: Path) -> None:

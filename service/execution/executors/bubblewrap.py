@@ -11,7 +11,8 @@ from service.errors import Message, UsageError
 TOOL_FOLDER: Final = "/tool"
 LAUNCHER: Final = "/.launch"
 # Not the service's user: files of that user would look like the tool's own.
-_UID: Final = "1000"
+TOOL_UID: Final = 1000
+_UID: Final = str(TOOL_UID)
 _PASSWD: Final = b"root:x:0:0::/:/bin/false\ntool:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
 _GROUP: Final = b"root:x:0:\ntool:x:1000:\nnogroup:x:65534:\n"
 _HOSTS: Final = b"127.0.0.1 localhost bitong\n::1 localhost\n"

@@ -8,13 +8,14 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from service.domain.definitions import Definition
-from service.domain.executors import ParameterProblem
+from service.domain.executors import HIDDEN, ParameterProblem
 from service.domain.placeholders import render
 
 SHELL: Final = "/bin/sh"
 EXTRAS: Final = ("cwd", "env", "stdin")  # what a command gets beside its arguments, where the definition declares it
 # Shell globs, on the whole name: what the loader, a shell or an interpreter obeys before the tool's own code runs,
-# and what makes git start other programs.
+# what makes git, tar, make, pagers and builders start other programs, and where they look for files that say so. A
+# list can never be whole: a definition that declares `env` gives the caller more than its parameters say.
 LOADING: Final = (
     *(
         "PATH",
@@ -33,7 +34,46 @@ LOADING: Final = (
     *("PYTHON*", "PERL5*", "PERLLIB", "RUBY*", "GEM_*", "NODE_OPTIONS", "NODE_PATH", "LUA_*", "AWKPATH", "AWKLIBPATH"),
     *("PHPRC", "PHP_INI_SCAN_DIR", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
     *("GIT_SSH*", "GIT_CONFIG*", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "GIT_PAGER", "GIT_*EDITOR"),
-    *("GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR"),
+    *("GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR", "GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"),
+    *("GIT_ALTERNATE_*", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_ALLOW_PROTOCOL", "GIT_PROTOCOL*", "GIT_TRACE*"),
+    *("GIT_ATTR_*", "GIT_SSL_*", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_REDIRECT_*"),
+    *("HOME", "XDG_*", "CURL_HOME", "WGETRC", "SYSTEM_WGETRC", "SSH_ASKPASS*", "SUDO_ASKPASS", "RSYNC_*", "CVS_RSH"),
+    *("EDITOR", "VISUAL", "PAGER", "*_PAGER", "MANPAGER", "MANOPT", "BROWSER", "LESS", "LESSOPEN", "LESSCLOSE"),
+    *("VIMINIT", "GVIMINIT", "EXINIT", "VIM", "VIMRUNTIME", "MYVIMRC", "EMACS*", "SHELL", "KSH_ENV", "FPATH"),
+    *("BASH_LOADABLES_PATH", "TAR_OPTIONS", "TAPE", "RSH", "GZIP", "ZIPOPT", "UNZIP*"),
+    *(
+        "MAKEFLAGS",
+        "MFLAGS",
+        "GNUMAKEFLAGS",
+        "MAKEFILES",
+        "MAKEOVERRIDES",
+        "CC",
+        "CXX",
+        "CPP",
+        "LD",
+        "AR",
+        "GCC_EXEC_PREFIX",
+    ),
+    *("COMPILER_PATH", "CMAKE_*", "NINJAFLAGS", "GOFLAGS", "GOROOT", "GOENV", "GOTOOLDIR", "CGO_*", "GO111MODULE"),
+    *("RUSTC*", "RUSTFLAGS", "RUSTDOC*", "CARGO*", "[Nn][Pp][Mm]_[Cc][Oo][Nn][Ff][Ii][Gg]_*", "YARN_*"),
+    *("DENO_*", "BUN_*", "PIP_*", "MAVEN_*", "MVN_*", "GRADLE_*", "ANT_*", "SBT_*", "DOTNET_*", "CORECLR_*"),
+    *(
+        "COR_*",
+        "COMPlus_*",
+        "JULIA_*",
+        "R_PROFILE*",
+        "R_ENVIRON*",
+        "R_LIBS*",
+        "R_HOME",
+        "ERL_*",
+        "ELIXIR_*",
+        "TCLLIBPATH",
+        "TCL_LIBRARY",
+        "GUILE_*",
+        "DOCKER_CONFIG",
+        "DOCKER_HOST",
+    ),
+    *("KUBECONFIG", "ANSIBLE_*", "TF_CLI_*", "PSQLRC", "PGSERVICE*", "PGPASSFILE", "PGSYSCONFDIR", "MYSQL_HOME"),
 )
 
 
@@ -66,8 +106,13 @@ def command_problems(definition: Definition, parameters: Mapping[str, Any]) -> l
 
 
 def _given_argv(definition: Definition, parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """A gatekeeper's exec prefers `argv` to `cmd` where it knows it; to the shell executor it is a name like any."""
+    """A gatekeeper's exec prefers `argv` to `cmd` where it knows it; to the shell executor it is a name like any.
+
+    A secret one stands for itself where people look (executors.Executor.preview).
+    """
     argv = parameters.get("argv")
+    if argv == HIDDEN:
+        argv = [HIDDEN]
     return tuple(argv) if definition.executor != "shell" and isinstance(argv, list) else ()
 
 

@@ -1,4 +1,4 @@
-"""Ends what a run without a sandbox leaves behind: whatever descends from its launcher, in whatever session or group.
+"""Ends what a process has started: without a sandbox whatever descends from the launcher, else bubblewrap's child.
 
 The launcher adopts orphans (PR_SET_CHILD_SUBREAPER), so that double forks stay its descendants. Best effort, unlike a
 PID namespace: a tool may kill its launcher first, a set-user-ID program may not be ours to kill, a kernel without
@@ -23,6 +23,29 @@ def end_descendants(pid: int) -> None:
         for child, parent in found:
             _end(child, {parent, pid})
         time.sleep(_ROUND_S)
+
+
+def end_children(pid: int) -> None:
+    """SIGKILL the children of `pid`, which is stopped first, so that there will be no others. It stays stopped.
+
+    For bubblewrap, whose child is process 1 of a namespace and takes all of it along. Killed itself, bubblewrap leaves
+    a child behind that has not yet asked to die with it, and that is then outside every limit (X2).
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)
+    until = time.monotonic() + PATIENCE_S
+    while not _is_still(pid) and time.monotonic() < until:
+        time.sleep(_ROUND_S)
+    for child in _children(pid):
+        _end(child, {pid})
+
+
+def _is_still(pid: int) -> bool:
+    """Whether it is stopped or has ended; it is our own child, not yet reaped."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 def _descendants(pid: int) -> list[tuple[int, int]]:

@@ -196,9 +196,17 @@ class _Run:
         tally = Tally(self._keep)
         tally.take(self._events.answer)
         headers = httpx.Headers({"content-type": "application/json"})
-        return read_answer(
+        outcome = read_answer(
             Answer(result.status, headers, tally.stream()), self._node.fields, self._call.max_output_bytes
         )
+        stdout, stderr = self._events.streams()
+        if stdout.total <= outcome.stdout.total and stderr.total <= outcome.stderr.total:
+            return outcome
+        # More came than the answer knows of: what those who followed it have seen stands in the receipt.
+        longest = [
+            max(pair, key=lambda one: one.total) for pair in ((outcome.stdout, stdout), (outcome.stderr, stderr))
+        ]
+        return replace(outcome, stdout=longest[0], stderr=longest[1], totals="received")
 
     def _lost(self, lost: Lost) -> Outcome:
         """Sent, and no answer. Where we ended it ourselves, ask the node once to end it too."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from service.domain.executors import Outcome, Stream
 from service.errors import Message, UsageError
-from service.execution.executors.far_side import parse_json
+from service.execution.executors.far_side import TooIntricate, parse_json
 from service.execution.executors.http import Answer
 from service.execution.executors.process import EMPTY
 
@@ -88,6 +88,10 @@ def read_answer(answer: Answer, fields: AnswerFields, keep: int) -> Outcome:
         document = parse_json(body.kept)
     except RecursionError:
         return _not_understood(raw, Message("网关的回应嵌套太深", "the gatekeeper's answer is nested too deeply"))
+    except TooIntricate:
+        return _not_understood(
+            raw, Message("网关的回应里值太多，没有读", "the gatekeeper's answer holds too many values to be read")
+        )
     except ValueError:
         if declared:
             return _not_understood(raw, Message("网关的回应自称 JSON，却不是", "the answer says JSON and is none"))

@@ -31,17 +31,20 @@ class RunEvents:
         if status != 200 or not headers.get("content-type", "").startswith("text/event-stream"):
             return
         self.began = True
+        if self._buffer.endswith(b"\r") and chunk.startswith(b"\n"):
+            del self._buffer[-1]
         searched = max(0, len(self._buffer) - 1)
         if len(self._buffer) <= self._limit:
-            self._buffer += chunk
+            self._buffer += chunk.replace(b"\r\n", b"\n")
         while (end := self._buffer.find(_END, searched)) >= 0:
             self._event(bytes(self._buffer[:end]))
             del self._buffer[: end + len(_END)]
             searched = 0
 
     def _event(self, event: bytes) -> None:
-        lines = dict(line.partition(b": ")[::2] for line in event.split(b"\n"))
-        kind, data = lines.get(b"event"), lines.get(b"data", b"")
+        fields = [line.partition(b":")[::2] for line in event.split(b"\n")]
+        kind = next((value.removeprefix(b" ") for name, value in reversed(fields) if name == b"event"), None)
+        data = b"\n".join(value.removeprefix(b" ") for name, value in fields if name == b"data")
         if kind == b"answer":
             self.answer = data
         elif kind == b"output":

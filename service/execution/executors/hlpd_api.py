@@ -14,7 +14,7 @@ from service.domain.executors import Call, Outcome, ParameterProblem
 from service.domain.methods import QUERY_VERBS, is_route, path_slots, route_of
 from service.errors import Message, UsageError
 from service.execution.executors.failed_when import FailedWhen
-from service.execution.executors.far_side import not_started, parse_json, send, with_words
+from service.execution.executors.far_side import TooIntricate, not_started, parse_json, send, with_words
 from service.execution.executors.http import Answer, HttpCaller, Request, split_url
 from service.execution.executors.paths import fill, query_string, scalar_text, slot_problems, within
 
@@ -135,6 +135,8 @@ class HlpdApiExecutor:
             return replace(outcome, notes=(_TOO_LARGE,))
         try:
             document = parse_json(answer.body.kept)
+        except TooIntricate:
+            return replace(outcome, notes=(_TOO_LARGE,))
         except (ValueError, RecursionError):
             if "json" in answer.headers.get("content-type", "").lower() and answer.status != 204:
                 why = Message(

@@ -32,6 +32,8 @@ NUMBERS: Final = {
     "getpid": (39, 172),
     "connect": (42, 203),
     "wait4": (61, 260),
+    "getuid": (102, 174),
+    "prctl": (157, 167),
     "fcntl": (72, 25),
     "setsid": (112, 157),
     "exit_group": (231, 94),

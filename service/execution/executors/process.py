@@ -72,7 +72,7 @@ class Keeper:
     """Says that the child stays as long as it has descendants (launcher.py, `stays`), and makes a session of its own.
 
     `over_fd` becomes readable when the program the child started has ended; `end_all` ends all that descends from
-    the pid it is given, and is called before the child itself is killed.
+    the pid it is given, and is called before the child itself is killed, which leaves only when nothing is left.
     """
 
     over_fd: int
@@ -95,13 +95,15 @@ def run_process(  # noqa: PLR0913 - all by name, and three of them for the sandb
     pass_fds: tuple[int, ...] = (),
     on_start: Callable[[int], None] | None = None,
     keeper: Keeper | None = None,
+    end_first: Callable[[int], None] | None = None,
 ) -> Finished:
     """Run `argv` until it ends, `deadline` (`time.monotonic()`) passes or `cancel` is asked; then kill its group.
 
     `keep`: bytes kept of each stream; all are counted and hashed. An empty `stdin` is `/dev/null`. `on_output` gets
     ("stdout" | "stderr", bytes) as they come, in this thread: it must not block; if it raises it is not called again.
     `on_start` gets the pid once the program was executed (what `pass_fds` named may be closed then); what it raises
-    ends the run. `keeper`: for a child that starts the program and stays. Never raises for what the child does or for
+    ends the run. `keeper`: for a child that starts the program and stays. `end_first` gets the pid before the group is
+    killed while the child lives. Never raises for what the child does or for
     a program that cannot start.
     """
     started = time.monotonic()
@@ -125,6 +127,7 @@ def run_process(  # noqa: PLR0913 - all by name, and three of them for the sandb
     except ValueError as error:  # a NUL in an argument, a name with "=" in the environment
         return NOT_STARTED.not_started(OSError(errno.EINVAL, str(error)))
     watch = _Watch(child, streams, stdin, deadline, cancel, keeper)
+    watch.end_first = end_first if keeper is None else keeper.end_all
     try:
         watch.register()
         if on_start is not None:
@@ -214,6 +217,7 @@ class _Watch:
         cancel: Cancel | None,
         keeper: Keeper | None,
     ) -> None:
+        self.end_first: Callable[[int], None] | None = None
         self._child = child
         self._keeper = keeper
         self._deadline = deadline
@@ -343,8 +347,8 @@ class _Watch:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if self._keeper is not None and not self._over:  # it leaves by itself only when nothing is left
-            self._keeper.end_all(pid)
+        if self.end_first is not None and not self._over:
+            self.end_first(pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         if not self._over:  # it may have moved to another group

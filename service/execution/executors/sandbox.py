@@ -3,9 +3,9 @@
 What is seen inside is an allow-list: `/usr` and the loader's links, single files of `/etc`, `shell_read_paths`, and
 the tool's folder at `/tool`, written fresh into the sandbox's own memory, so that nothing is left behind whatever
 happens. bubblewrap's arguments and all files come by memfd; the command, its environment and directory stand in
-launcher.py's image, so that none of them shows in bubblewrap's argument vector or environment. Killing bubblewrap
-(the deadline, a cancel, the service's death: the thread that started it must live as long as the run) kills process 1
-of the namespace and with it all others.
+launcher.py's image, so that none of them shows in bubblewrap's argument vector or environment. The deadline and a
+cancel kill process 1 of the namespace and with it all others, then bubblewrap; the service's death kills bubblewrap (the
+thread that started it must live as long as the run) and that in turn process 1.
 
 In both modes the launcher sets the limits of rlimits.py. The filter of seccomp.py is bubblewrap's alone, and nothing
 runs there before selftest.py has seen the walls stand.
@@ -20,9 +20,8 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from service.domain.executors import Cancel, ToolFile
 from service.errors import Message, UsageError
@@ -34,10 +33,11 @@ from service.execution.executors.bubblewrap import (
     fixed_options,
     own_files,
 )
-from service.execution.executors.descendants import end_descendants
+from service.execution.executors.descendants import end_children, end_descendants
 from service.execution.executors.folder import beneath, laid_out
-from service.execution.executors.launcher import Report, launcher_code, launcher_image, read_report
-from service.execution.executors.process import EMPTY, NOT_STARTED, Finished, Keeper, run_process
+from service.execution.executors.launched import Descriptors, as_reported, joined, write_all
+from service.execution.executors.launcher import launcher_code, launcher_image, read_report
+from service.execution.executors.process import NOT_STARTED, Finished, Keeper, run_process
 from service.execution.executors.rlimits import MIB, ToolLimits
 from service.execution.executors.seccomp import filter_program
 from service.execution.executors.selftest import Check, SelfTest, Walls, try_walls
@@ -47,7 +47,9 @@ TEST_AGAIN_S: Final = 30.0
 _ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin"}
 _READ_PATHS: Final = "read-paths"
 _KEEP: Final = 16 * 1024
-_MFD_EXEC: Final = 0x10
+# When the host's memory ends, a tool is killed before the service, however little it seems to hold. Set before
+# bubblewrap starts anything, in the same process: set from outside, it misses a child that is just being made.
+_GO_FIRST: Final = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _NOT_FROM_MEMORY: Final = (errno.EACCES, errno.EPERM)
 _LOG = logging.getLogger(__name__)
 
@@ -176,7 +178,7 @@ class Sandbox:
     ) -> Finished:
         if self._bwrap is None:
             raise FileNotFoundError(errno.ENOENT, "bwrap: " + os.strerror(errno.ENOENT))
-        with _Descriptors() as descriptors:
+        with Descriptors() as descriptors:
             image = launcher_image(
                 argv,
                 env,
@@ -185,15 +187,16 @@ class Sandbox:
                 limits=self._limits.table(own_namespace=True),
                 filter_program=filter_program(),
             )
-            options_fd = descriptors.memfd(_joined(self._options(files, image, descriptors)))
+            options_fd = descriptors.memfd(joined(self._options(files, image, descriptors)))
             finished = run(
-                [self._bwrap, "--args", str(options_fd), "--", LAUNCHER],
+                [*_GO_FIRST, self._bwrap, "--args", str(options_fd), "--", LAUNCHER],
                 env={},
                 cwd="/",
                 pass_fds=(descriptors.report_fd, *descriptors.memfds),
                 on_start=lambda _: descriptors.close_memfds(),
+                end_first=end_children,
             )
-            return _as_reported(finished, read_report(descriptors.report_fd))
+            return as_reported(finished, read_report(descriptors.report_fd))
 
     def _run_plain(
         self,
@@ -218,7 +221,7 @@ class Sandbox:
         self, argv: Sequence[str], env: Mapping[str, str], directory: str, run: Callable[..., Finished]
     ) -> Finished | None:
         """None where the launcher may not be run from memory."""
-        with _Descriptors() as descriptors:
+        with Descriptors() as descriptors:
             image_fd = descriptors.memfd(b"")
             image = launcher_image(
                 argv,
@@ -229,7 +232,7 @@ class Sandbox:
                 image_fd=image_fd,
                 stays=True,
             )
-            _write(image_fd, image)
+            write_all(image_fd, image)
             finished = run(
                 [f"/proc/self/fd/{image_fd}"],
                 env={},
@@ -240,9 +243,9 @@ class Sandbox:
             )
             if finished.error is not None and finished.error.errno in _NOT_FROM_MEMORY:
                 return None
-            return _as_reported(finished, read_report(descriptors.report_fd))
+            return as_reported(finished, read_report(descriptors.report_fd))
 
-    def _options(self, files: Sequence[ToolFile], image: bytes, descriptors: "_Descriptors") -> list[str]:
+    def _options(self, files: Sequence[ToolFile], image: bytes, descriptors: Descriptors) -> list[str]:
         options = [*self._before, "--dir", TOOL_FOLDER, "--chdir", TOOL_FOLDER]
         for file in files:
             mode = "0555" if file.executable else "0444"
@@ -257,44 +260,6 @@ class Sandbox:
         for content, path in self._own_files:
             options += ("--perms", "0444", "--file", str(descriptors.memfd(content)), path)
         return options + self._after
-
-
-class _Descriptors:
-    """The descriptors of one run; all closed on leaving."""
-
-    def __init__(self) -> None:
-        self.report_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self.memfds: list[int] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close_memfds()
-        os.close(self.report_fd)
-
-    def memfd(self, content: bytes) -> int:
-        fd = _memfd()
-        self.memfds.append(fd)
-        _write(fd, content)
-        return fd
-
-    def close_memfds(self) -> None:
-        while self.memfds:
-            os.close(self.memfds.pop())
-
-
-def _memfd() -> int:
-    """Files that may be executed have to be asked for as such since 6.3, and cannot be before."""
-    with suppress(OSError):
-        return os.memfd_create("bitong", os.MFD_CLOEXEC | _MFD_EXEC)
-    return os.memfd_create("bitong")
-
-
-def _write(fd: int, content: bytes) -> None:
-    done = 0
-    while done < len(content):
-        done += os.pwrite(fd, memoryview(content)[done:], done)
 
 
 def _in_words(failed: Check | None) -> Message | None:
@@ -321,30 +286,3 @@ def _in_words(failed: Check | None) -> Message | None:
         f'{zh}。请装好 bubblewrap，或明确设置 shell_sandbox = "none"',
         f'{en}; make bubblewrap work, or set shell_sandbox = "none"',
     )
-
-
-def _joined(options: Sequence[str]) -> bytes:
-    return b"".join(option.encode("utf-8", "surrogateescape") + b"\0" for option in options)
-
-
-def _as_reported(finished: Finished, report: Report | None) -> Finished:
-    """What the launcher saw stands for what bubblewrap's exit code can only hint at (launcher.py)."""
-    if finished.ended in ("deadline", "cancelled") and report is not None and report.error is None:
-        return finished.with_returncode(os.waitstatus_to_exitcode(report.status))
-    if finished.ended != "exited":
-        return finished
-    if report is None:
-        return _without_report(finished)
-    if report.error is not None:
-        return finished.not_started(report.error)
-    return finished.with_returncode(os.waitstatus_to_exitcode(report.status))
-
-
-def _without_report(finished: Finished) -> Finished:
-    """Process 1 was killed from outside (128 + n), or bubblewrap was, or it could not build the sandbox."""
-    if finished.exit_code is None:
-        return finished
-    if finished.exit_code > 128:
-        return finished.with_returncode(128 - finished.exit_code)
-    said = finished.stderr.kept.decode("utf-8", "replace").strip() or "bwrap failed"
-    return dataclasses.replace(finished.not_started(OSError(errno.EIO, said)), stderr=EMPTY)

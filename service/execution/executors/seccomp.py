@@ -55,6 +55,10 @@ DENIED: Final[dict[str, tuple[int | None, int | None, int]]] = {
     "io_uring_setup": (425, 425, errno.ENOSYS),
     "io_uring_enter": (426, 426, errno.ENOSYS),
     "io_uring_register": (427, 427, errno.ENOSYS),
+    # Memory that is no process's own: no limit counts it, and the one who is killed for it is somebody else.
+    "memfd_create": (319, 279, errno.ENOSYS),
+    "memfd_secret": (447, 447, errno.ENOSYS),
+    "shmget": (29, 194, errno.ENOSYS),
     # Files past the mount namespace.
     "name_to_handle_at": (303, 264, errno.EPERM),
     "open_by_handle_at": (304, 265, errno.EPERM),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from service.domain.executors import ToolFile
+from service.execution.executors.bubblewrap import TOOL_UID
 from service.execution.executors.probe import COLUMNS, NUMBERS, SystemCall, probe_image, probe_results
 from service.execution.executors.process import Finished
 from service.execution.executors.seccomp import DENIED, EXAMINED
@@ -37,6 +38,9 @@ _NEW_USER: Final = 0x1000_0000
 _MS_REMOUNT: Final = 0x20
 _KEYCTL_READ, _SESSION_KEYRING = 11, -3
 _PTRACE_ATTACH: Final = 16
+_PR_GET_SECCOMP, _PR_CAPBSET_READ, _PR_GET_NO_NEW_PRIVS = 21, 23, 39
+_CAPABILITIES: Final = 64
+_FILTERED: Final = 2
 _NO_MEMORY_YET: Final = 0x4022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 _ALONE: Final = frozenset({2})  # the launcher is process 1
 _FIRST_FREE: Final = frozenset({3})
@@ -102,6 +106,16 @@ def try_walls(run: Run, walls: Walls) -> SelfTest:
 def _attempts(walls: Walls) -> Iterator[_Attempt]:
     refused = _errors(errno.EPERM)
     yield _Attempt("processes", _call("getpid"), _ALONE)
+    yield _Attempt("user", _call("getuid"), frozenset({TOOL_UID}))
+    for capability in range(_CAPABILITIES):
+        held = _call("prctl", _PR_CAPBSET_READ, capability, 0, 0, 0)
+        yield _Attempt("capabilities", held, _DONE | _errors(errno.EINVAL))  # EINVAL: this kernel does not know it
+    yield _Attempt("filter", _call("prctl", _PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), frozenset({1}))
+    yield _Attempt("filter", _call("prctl", _PR_GET_SECCOMP, 0, 0, 0, 0), frozenset({_FILTERED}))
+    for name, entry in DENIED.items():
+        if entry[COLUMNS[platform.machine()]] is not None:
+            # Arguments that no call takes: should it not be denied, it does nothing.
+            yield _Attempt("filter", _call(name, *[-1] * 6), _errors(entry[2]))
     for fd in range(3, _DESCRIPTORS_LOOKED_AT):
         yield _Attempt("descriptors", _call("fcntl", fd, 1), _errors(errno.EBADF))
     yield _Attempt("remount", _call("mount", 0, _path("/"), 0, _MS_REMOUNT, 0), refused)

@@ -1,7 +1,8 @@
 """`/confirmations`: what exactly will run if one says yes, and saying it."""
 
+import shlex
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from service.domain.confirmations import Confirmation, may_answer
 from service.domain.runs import Run
@@ -20,7 +21,9 @@ def show_list(parts: Parts, asked: Asked) -> Answer:
     shown = view.api(confirmations.list_confirmations, cursor=asked.query.get("cursor"))
     waiting = view.api(confirmations.list_confirmations, state="waiting", limit=100)["items"]
     answered = [one for one in shown["items"] if one["state"] != "waiting"]
-    return view.render("confirmations.html", here="/confirmations", open=waiting, answered=answered, next=shown["next"])
+    return view.render(
+        "confirmations.html", here="/confirmations", open=_lined(waiting), answered=_lined(answered), next=shown["next"]
+    )
 
 
 def show(parts: Parts, asked: Asked) -> Answer:
@@ -51,6 +54,23 @@ def reject(view: View, form: Mapping[str, str]) -> Answer:
     except Conflict as error:
         return _shown(view, {"answer": view.say(error.message)}, 409)
     return view.go(f"/confirmations/{view.asked.path['id']}")
+
+
+def _lined(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one | {"line": first_line(one["preview"])} for one in found]
+
+
+def first_line(preview: Mapping[str, Any]) -> str:
+    """The first line of what will run, of a preview as executors give it; `…` where there is more of it."""
+    if "argv" in preview:
+        said = shlex.join(str(part) for part in preview["argv"])
+    elif "verb" in preview:
+        said = f"{preview['verb']} {preview.get('url', '')}"
+    else:
+        said = str(preview.get("method", ""))
+    first, more, _ = said.strip().partition("\n")
+    where = f"{preview['node']}: " if preview.get("node") else ""
+    return f"{where}{first}{' …' if more else ''}"
 
 
 def _unread(view: View, asked: Confirmation, form: Mapping[str, str]) -> dict[str, str]:

@@ -39,8 +39,8 @@ def show(parts: Parts, asked: Asked) -> Answer:
 
 
 def show_notices(parts: Parts, asked: Asked) -> Answer:
-    """What stands at the top of every page, for pages that are open already."""
-    return View.of(parts, asked).render("notices.html")
+    """What stands at the top of every page, for pages that are open already; `here`: which of them asks."""
+    return View.of(parts, asked).render("notices.html", here=asked.query.get("here", ""))
 
 
 def show_keys(parts: Parts, asked: Asked) -> Answer:

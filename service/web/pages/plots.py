@@ -5,43 +5,51 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from service.domain.runs import OPEN
+from service.errors import Message
+
 if TYPE_CHECKING:
     from service.web.pages.view import View
 
 WIDTH: Final = 600
 HEIGHT: Final = 110
-WELL: Final = ("succeeded",)
-ILL: Final = ("failed", "timed_out", "unknown", "interrupted")
+# What a bar is made of, from the bottom up: states, colour in the style sheet, sign, word. Failures are on top.
+KINDS: Final[Mapping[str, tuple[tuple[str, ...], str, str, Message]]] = {
+    "well": (("succeeded",), "malachite", "✓", Message("成功", "succeeded")),
+    "open": (OPEN, "azurite", "●", Message("未结束", "not over yet")),
+    "else": (("refused", "cancelled"), "faint", "⊘", Message("未执行、已取消", "refused, cancelled")),
+    "ill": (("failed", "timed_out", "unknown", "interrupted"), "cinnabar", "✗", Message("失败", "failed")),
+}
 
 
 def by_time(view: "View", counted: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs by hour or day as bars, failures on top: `{bars, rows, most, first, last, plot}`."""
+    """Runs by hour or day as bars, failures on top: `{bars, rows, most, kinds, plot}`; `kinds`: those that occur."""
     rows = [_row(view, time, counted["by"]) for time in counted["times"]]
-    most = max([1, *(row["well"] + row["ill"] + row["else"] for row in rows)])
+    most = max([1, *(row["all"] for row in rows)])
+    kinds = [kind for kind in KINDS if any(row[kind] for row in rows)]
     step = WIDTH / max(1, len(rows))
     return {
         "bars": [bar for place, row in enumerate(rows) for bar in _bar(row, place * step, step, most)],
         "rows": rows,
         "most": most,
-        "plot": _plot(view, rows),
+        "kinds": [{"kind": kind, "sign": KINDS[kind][2], "word": view.say(KINDS[kind][3])} for kind in kinds],
+        "plot": _plot(view, rows, kinds),
     }
 
 
-def _plot(view: "View", rows: Sequence[Mapping[str, Any]]) -> str:
-    """What uPlot draws, as JSON: all runs in red first, then those that did not fail over them, so that failures are on top."""
-    failed: dict[str, Any] = {
-        "label": view.say("失败", "failed"),
-        "colour": "cinnabar",
-        "values": [row["all"] for row in rows],
-    }
-    others: dict[str, Any] = {"label": view.say("其余", "others"), "colour": "malachite"}
-    others |= {"values": [row["all"] - row["ill"] for row in rows]}
+def _plot(view: "View", rows: Sequence[Mapping[str, Any]], kinds: Sequence[str]) -> str:
+    """What uPlot draws, as JSON: the topmost kind first, as high as the whole bar, and each one below drawn over it."""
     shape = {
         "label": view.say("时间", "Time"),
         "times": [row["seconds"] for row in rows],
         "series": [
-            failed | {"told": [row["ill"] for row in rows]},
-            others | {"told": [row["all"] - row["ill"] for row in rows]},
+            {
+                "label": f"{KINDS[kind][2]} {view.say(KINDS[kind][3])}",
+                "colour": KINDS[kind][1],
+                "values": [sum(row[below] for below in kinds[: place + 1]) for row in rows],
+                "told": [row[kind] for row in rows],
+            }
+            for place, kind in reversed(list(enumerate(kinds)))
         ],
     }
     return json.dumps(shape, ensure_ascii=False)
@@ -51,29 +59,26 @@ def _row(view: "View", time: Mapping[str, Any], by: str) -> dict[str, Any]:
     states = time["states"]
     at = datetime.fromisoformat(time["at"])
     local = at.astimezone() if by == "hour" else at
-    well, ill = (sum(states.get(state, 0) for state in kind) for kind in (WELL, ILL))
-    other = sum(states.values()) - well - ill
+    counts = {kind: sum(states.get(state, 0) for state in of) for kind, (of, *_) in KINDS.items()}
     form = view.say("%m月%d日 %H:%M", "%b %d, %H:%M") if by == "hour" else view.say("%m月%d日", "%b %d")
     return {
         "label": local.strftime(form),
         "seconds": int(at.timestamp()),
-        "well": well,
-        "ill": ill,
-        "else": other,
-        "all": well + ill + other,
+        "all": sum(counts.values()),
+        **counts,
     }
 
 
 def _bar(row: Mapping[str, Any], left: float, step: float, most: int) -> list[dict[str, Any]]:
     """The parts of one bar, from the bottom up; a failure is never too thin to be seen."""
     found, bottom = [], float(HEIGHT)
-    for kind, name in (("well", "well"), ("else", "else"), ("ill", "ill")):
+    for kind in KINDS:
         if row[kind]:
             height = max(2.0, row[kind] / most * HEIGHT)
             bottom -= height
             found.append(
                 {
-                    "kind": name,
+                    "kind": kind,
                     "x": round(left + step * 0.1, 1),
                     "y": round(bottom, 1),
                     "width": round(step * 0.8, 1),

@@ -109,7 +109,8 @@ class View:
         facts = {"here": "", "notices": [], "waiting": 0, **facts}
         if self.session is not None and status < 400:
             facts["waiting"] = notices.waiting(self)
-            facts["notices"] = notices.of(self, facts["waiting"])
+            asks = facts["here"] != "/confirmations"  # there the questions themselves are on the page
+            facts["notices"] = notices.of(self, facts["waiting"] if asks else 0)
         content = _TEMPLATES.get_template(template).render(view=self, t=self.say, words=words, **facts)
         return Answer(content.encode("utf-8", "replace"), status, HEADERS, HTML)
 
@@ -156,6 +157,19 @@ class View:
         exact = words.exact(moment)
         return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(moment, exact, relative)
 
+    def took(self, run: Mapping[str, Any]) -> Markup | str:
+        """How long a run took; of one that goes on, how long it has, out of how long it may where that is known."""
+        if run["started_at"] is None:
+            return "–"
+        if run["state"] != "started":
+            return Markup('<span title="{} ms">{}</span>').format(run["duration_ms"], words.span(run["duration_ms"]))
+        return words.running(run["started_at"], self._limit_ms(run["id"]))
+
+    def _limit_ms(self, run: str) -> int | None:
+        """A caller may have lowered the definition's limit: only the run itself knows, while this process has it."""
+        ongoing = self.parts.execution.turns.under_way(run)
+        return None if ongoing is None else ongoing.timeout_ms
+
     @staticmethod
     def made(run: Mapping[str, Any]) -> str:
         """When a run was asked for: its start, or what its id says (UUIDv7, RFC 9562 §5.7)."""
@@ -191,7 +205,7 @@ class View:
         code = Markup('<code class="id" title="{}">{}</code>').format(commit, commit[:8])
         if address is None:
             return code
-        return Markup('<a href="{}" rel="noopener">{} ↗</a>').format(address + commit, code)
+        return Markup('<a class="commit" href="{}" rel="noopener">{} ↗</a>').format(address + commit, code)
 
 
 def failed(parts: Parts, error: BitongError, asked: Asked) -> Answer:

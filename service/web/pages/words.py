@@ -73,6 +73,22 @@ def span(milliseconds: int | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def clock(seconds: float) -> str:
+    """How long something has gone on, as a clock: `00:12`, `1:03:20`. A clock that ran back shows `00:00`."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"
+
+
+def running(since: str, limit_ms: int | None) -> Markup:
+    """`00:12 / 05:00`, which goes on in the browser."""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds()
+    limit = "" if limit_ms is None else f" / {clock(limit_ms / 1000)}"
+    return Markup('<span class="elapsed" title="{}"><span data-since="{}">{}</span>{}</span>').format(
+        exact(since), since, clock(seconds), limit
+    )
+
+
 def size(count: int | None) -> str:
     """Bytes: `63 B`, `1.2 MB` (powers of 1,000)."""
     if count is None:

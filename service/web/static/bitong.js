@@ -72,6 +72,12 @@
       amount = Math.floor(amount / next);
     }
   };
+  const clock = (since) => {
+    const all = Math.max(0, Math.floor((Date.now() - Date.parse(since)) / 1000)), two = (amount) => String(amount).padStart(2, "0");
+    const hours = Math.floor(all / 3600), rest = two(Math.floor(all / 60) % 60) + ":" + two(all % 60);
+    return hours ? hours + ":" + rest : rest;
+  };
+  setInterval(() => $("[data-since]").forEach((one) => { const now = clock(one.dataset.since); if (one.textContent !== now) one.textContent = now; }), 1000);
   setInterval(() => $("time[data-ago]").forEach((time) => { const now = age(time.dateTime); if (time.textContent !== now) time.textContent = now; }), 5000);
 
   // Small things
