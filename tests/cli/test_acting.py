@@ -27,7 +27,8 @@ def test_tokens_are_made_listed_and_ended_without_a_service(parts: Parts) -> Non
     ]
     assert (ended.returncode, again.returncode) == (0, 1)
     assert service.client(token).get(f"{API}/tools").status_code == 401
-    assert [entry["type"] for entry in service.items("/audit")][-3:] == ["token.revoked", "token.issued", "log.opened"]
+    kinds = [entry["type"] for entry in service.items("/audit") if not entry["type"].startswith("key.")]
+    assert kinds[-3:] == ["token.revoked", "token.issued", "log.opened"]
 
 
 def test_what_a_killed_service_left_behind_is_not_taken_for_one_that_runs(parts: Parts) -> None:

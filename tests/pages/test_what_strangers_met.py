@@ -9,10 +9,11 @@ import pytest
 
 from service.web.pages import words
 from service.web.pages.confirmations import first_line
-from tests.harness.definitions import shell_exec_text
+from tests.harness.definitions import shell_exec_text, tool_text
+from tests.harness.forge import signed_headers
 from tests.pages.conftest import House
 from tests.pages.people import Person, signed_in, words_of
-from tests.web.desk import Desk
+from tests.web.desk import Desk, push_body
 
 
 @pytest.fixture
@@ -149,15 +150,11 @@ def test_the_pages_of_questions_have_no_banner_that_leads_to_them(house: House, 
 def test_a_delivery_of_which_something_was_rejected_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Alone: no green sign. Beside something registered: both."""
     desk = Desk(tmp_path_factory.mktemp("delivered"))
-    desk.commit(broken="name: broken\nmethod: nope\n")
+    desk.commit(shell_exec=shell_exec_text())
     desk.start()
-    look = signed_in(desk, "read")
     try:
-        _delivered(desk)
-        alone = _outcome(look)
-        desk.commit(shell_exec=shell_exec_text(), worse="name: worse\nmethod: nope\n")
-        _delivered(desk)
-        both = _outcome(look)
+        alone = _delivered(desk, desk.commit(broken="name: broken\nmethod: nope\n"))
+        both = _delivered(desk, desk.commit(good=tool_text("good"), worse="name: worse\nmethod: nope\n"))
     finally:
         desk.close()
 
@@ -176,4 +173,13 @@ def test_the_title_of_a_page_that_is_not_there_is_its_heading(person: Person) ->
 
 def _row(page: str, thing: str, kind: str = "runs") -> str:
     """The row of a table that leads to this thing."""
-    return next(row for row in re.findall(r"<tr>.*?</tr>", page, re.S) if f"/{kind}/{thing}" in row)
+    return next(row for row in re.findall(r"<tr>.*?</tr>", page, re.DOTALL) if f"/{kind}/{thing}" in row)
+
+
+def _delivered(desk: Desk, commit: str) -> str:
+    """What the newest row of the pushes says once the look that a push led to is over."""
+    body = push_body(commit)
+    assert desk.client().post("/hooks/forgejo", content=body, headers=signed_headers(body)).status_code == 202
+    desk.client("admin").post("/api/v1/sync", params={"wait": "true"})
+    page = signed_in(desk, "read").page("/registrations")
+    return words_of(re.findall(r"<tr>.*?</tr>", page[page.index("<tbody>") :], re.DOTALL)[0])
